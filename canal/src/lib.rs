@@ -1,0 +1,1 @@
+//! A client of Alibaba Canal's server.

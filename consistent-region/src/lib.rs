@@ -1,0 +1,1 @@
+//! Consistent regions over actix actors.

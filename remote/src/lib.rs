@@ -1,0 +1,1 @@
+//! lockkeeper-core calls over TCP.

@@ -1,0 +1,1 @@
+//! Tests across crates and with real servers, as one binary so that they link once.

@@ -1,0 +1,1 @@
+//! What the tests across crates share: the addresses of the real servers.
