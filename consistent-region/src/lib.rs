@@ -1,1 +1,15 @@
-//! Consistent regions over actix actors.
+//! Consistent regions over actix actors: a graph of operator actors that is drained, checkpointed
+//! and reset as one, so that its state counts every row exactly once although processes die.
+//!
+//! The rooms, in the order in which a cut passes through them:
+//! - [`protocol`]: what coordinator and workers say to each other
+//! - [`operator`]: what an actor must be able to do to take part
+//! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
+//!
+//! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
+//! the place says so.
+
+pub mod manifest;
+pub mod operator;
+pub mod protocol;
+pub mod store;

@@ -1,0 +1,78 @@
+//! The manifest: what makes a set of checkpoint objects one cut.
+//!
+//! A cut exists when its manifest is published, not before: objects without one are orphans.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::InstanceId;
+
+/// The newest manifest format that this version writes, and the newest it reads.
+pub const MANIFEST_FORMAT: u32 = 1;
+
+/// One complete cut of a region, as published in its checkpoint store (JSON).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`MANIFEST_FORMAT`] of the writer.
+    pub format: u32,
+    /// The region's name.
+    pub region: String,
+    /// Fingerprint of the graph that the objects belong to.
+    pub graph: u64,
+    /// The cut's number.
+    pub seq: u64,
+    /// The term that published it.
+    pub term: u64,
+    /// The reset attempt under which its objects were written.
+    pub attempt: u64,
+    /// The complete cut before this one; 0 for the first.
+    pub previous: u64,
+    /// Milliseconds since 1970 when it was published, for people: no rule reads it.
+    pub published_at_ms: u64,
+    /// The region ended with this cut.
+    pub last: bool,
+    /// State of the stateful instances.
+    pub objects: Vec<ObjectRecord>,
+    /// Staged outputs; committed after publication, and again after a restore.
+    pub tokens: Vec<CommitToken>,
+}
+
+/// One instance's state in a cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// Whose state.
+    pub instance: InstanceId,
+    /// The object's name in the store.
+    pub object: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// CRC-32 (IEEE) of its bytes.
+    pub crc32: u32,
+    /// The operator's `STATE_TYPE`.
+    pub state_type: String,
+    /// The operator's `STATE_VERSION`.
+    pub state_version: u32,
+}
+
+/// What a sink staged for a cut, in the sink's own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitToken {
+    /// The sink.
+    pub instance: InstanceId,
+    /// The cut.
+    pub seq: u64,
+    /// Opaque to the region.
+    pub token: Vec<u8>,
+}
+
+/// What a reset goes back to: the part of a manifest that workers need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestorePoint {
+    /// The cut.
+    pub seq: u64,
+    /// The oldest cut that is still retained: sources acknowledge up to it.
+    pub oldest_retained: u64,
+    /// State of the stateful instances.
+    pub objects: Vec<ObjectRecord>,
+    /// Staged outputs of the cut: committed again before the region goes on.
+    pub tokens: Vec<CommitToken>,
+}

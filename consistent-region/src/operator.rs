@@ -1,0 +1,260 @@
+//! What an actor must be able to do to be an operator of a region.
+//!
+//! An operator stays an actix actor and may handle messages of its own. The region calls these
+//! methods on the actor's own thread, never two at once. They must not block: writing state and
+//! staging output are handed over as jobs ([`Prepared`]) that run on a blocking pool.
+
+use std::fmt;
+use std::io;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::task;
+use std::task::Poll;
+
+use actix::{Actor, Context};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What flows over a stream between operators. Implemented for every type that fits.
+pub trait Tuple: Serialize + DeserializeOwned + Send + Unpin + 'static {}
+impl<T: Serialize + DeserializeOwned + Send + Unpin + 'static> Tuple for T {}
+
+/// An operator: takes batches of tuples, gives tuples, and can save and restore its state.
+///
+/// All methods but [`process`](Self::process) have defaults that fit an operator without state.
+/// Order of calls in a cut: every tuple before the cut → [`drain`](Self::drain) →
+/// [`prepare`](Self::prepare) → the prepared jobs → (the whole region is complete)
+/// [`region_checkpointed`](Self::region_checkpointed). An `Err` from any of them aborts the round
+/// at once and resets the region.
+pub trait Operator: Actor<Context = Context<Self>> + Unpin {
+    /// What it takes; start operators take nothing: `()`.
+    type Input: Tuple;
+    /// What it gives; end operators give nothing: `()`.
+    type Output: Tuple;
+
+    /// Names the format of the state, for the check at restore.
+    const STATE_TYPE: &'static str = "stateless";
+    /// Version of that format; an unknown newer one is refused before any operator is touched.
+    const STATE_VERSION: u32 = 1;
+
+    /// Takes one batch. Whole batches are handed over in the order of their stream.
+    fn process(
+        &mut self,
+        batch: Vec<Self::Input>,
+        output: &mut Output<Self::Output>,
+    ) -> Result<(), OperatorError>;
+
+    /// The last tuple of the cut has been processed. What it emits belongs to the cut (S8).
+    fn drain(&mut self, _output: &mut Output<Self::Output>) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
+    /// Takes the state of the cut. Must be quick: tuples wait for it. The jobs may take their time.
+    fn prepare(&mut self, _cut: Cut) -> Result<Prepared, OperatorError> {
+        Ok(Prepared::default())
+    }
+
+    /// Goes back to a saved state. `version` is that of the writer.
+    fn reset(&mut self, _state: &mut dyn Read, _version: u32) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
+    /// Goes back to the state before the first tuple. Not called at the very first start.
+    fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
+    /// Called after `reset`/`reset_to_initial_state` and at the first start, before any tuple:
+    /// which cut the region stands at (0: none) and what may still be restored.
+    fn resumed_at(&mut self, _completed: u64, _oldest_retained: u64) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
+    /// The cut `seq` is complete in the whole region. Nothing older than `oldest_retained` will
+    /// ever be restored: a source may acknowledge up to that cut, and not further.
+    fn region_checkpointed(
+        &mut self,
+        _seq: u64,
+        _oldest_retained: u64,
+    ) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
+    /// What carries out commits of a sink; `None` when the operator stages nothing.
+    fn committer(&self) -> Option<Arc<dyn Committer>> {
+        None
+    }
+}
+
+/// An operator that tuples enter the region by.
+pub trait StartOperator: Operator<Input = ()> {
+    /// Produces some tuples if there are any; registers the waker otherwise.
+    ///
+    /// Called only while the region is not paused and every output has room. Should return after
+    /// some hundred tuples, so that control messages get their turn.
+    fn poll_produce(
+        &mut self,
+        cx: &mut task::Context<'_>,
+        output: &mut Output<Self::Output>,
+        region: &RegionHandle,
+    ) -> Poll<Result<Produced, OperatorError>>;
+}
+
+/// How a source goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Produced {
+    /// Ask again.
+    More,
+    /// There will never be another tuple. The operator still takes part in rounds.
+    End,
+}
+
+/// What a start operator may ask of its region.
+#[derive(Clone)]
+pub struct RegionHandle(pub(crate) Arc<dyn Fn(Wish) + Send + Sync>);
+
+/// See [`RegionHandle`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// A cut, now.
+    Cut,
+    /// A reset, with the reason.
+    Reset(String),
+}
+
+impl RegionHandle {
+    /// A handle that hands every wish to `ask`; for tests of an operator by itself.
+    pub fn new(ask: impl Fn(Wish) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// Asks for a cut. Asking again while one is under way or wished for does nothing.
+    pub fn want_cut(&self) {
+        (self.0)(Wish::Cut);
+    }
+
+    /// Asks for a reset of the region.
+    pub fn want_reset(&self, reason: impl Into<String>) {
+        (self.0)(Wish::Reset(reason.into()));
+    }
+}
+
+impl fmt::Debug for RegionHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RegionHandle")
+    }
+}
+
+/// The tuples that an operator emits while it is called; the region sends them on.
+#[derive(Debug)]
+pub struct Output<T> {
+    tuples: Vec<T>,
+}
+
+impl<T> Output<T> {
+    /// An empty output, for the region and for tests of an operator by itself.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { tuples: Vec::new() }
+    }
+
+    /// Emits one tuple.
+    pub fn emit(&mut self, tuple: T) {
+        self.tuples.push(tuple);
+    }
+
+    /// Emits all tuples of `tuples` in order.
+    pub fn extend(&mut self, tuples: impl IntoIterator<Item = T>) {
+        self.tuples.extend(tuples);
+    }
+
+    /// How many tuples wait to be sent.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tuples.len()
+    }
+
+    /// Whether nothing waits to be sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tuples.is_empty()
+    }
+
+    /// Takes what was emitted.
+    pub fn take(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.tuples)
+    }
+}
+
+impl<T> Default for Output<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Which cut is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Its number.
+    pub seq: u64,
+    /// The coordinator's term.
+    pub term: u64,
+    /// The reset attempt.
+    pub attempt: u64,
+    /// The cut before it (0: none), as far as this operator was told.
+    pub completed: u64,
+    /// The region ends with this cut.
+    pub last: bool,
+}
+
+/// Writes an operator's state.
+pub type WriteState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+/// Makes an output durable under a name of its own and says how to find it again.
+pub type StageOutput = Box<dyn FnOnce() -> Result<Vec<u8>, OperatorError> + Send>;
+
+/// What is left to do for a cut after the pause: jobs that own what they need.
+#[derive(Default)]
+pub struct Prepared {
+    /// Writes the state; `None` for an operator without any.
+    pub state: Option<WriteState>,
+    /// Stages the output of the cut; `None` when there is nothing to commit.
+    pub stage: Option<StageOutput>,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("state", &self.state.is_some())
+            .field("stage", &self.stage.is_some())
+            .finish()
+    }
+}
+
+/// The second phase of a sink. Runs on a blocking pool.
+pub trait Committer: Send + Sync + 'static {
+    /// Makes the staged output of cut `seq` visible. Called after the manifest is published and
+    /// again after a restore: it must do nothing when that was done before, and it must fail
+    /// rather than overwrite what another attempt committed under the same number.
+    fn commit(&self, seq: u64, token: &[u8]) -> Result<(), OperatorError>;
+
+    /// Throws away staged outputs that no retained cut names.
+    fn abort_all_except(&self, retained: &[Vec<u8>]) -> Result<(), OperatorError>;
+}
+
+/// Why an operator could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// The region is reset and tries again.
+    #[error("{0}")]
+    Retry(String),
+    /// A reset can't help: the region goes to its failed state and says this.
+    #[error("{0}")]
+    Permanent(String),
+}
+
+impl From<io::Error> for OperatorError {
+    fn from(error: io::Error) -> Self {
+        Self::Retry(error.to_string())
+    }
+}
