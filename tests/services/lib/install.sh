@@ -1,0 +1,87 @@
+# Installs what the services need and the machine lacks, and says beforehand how much it fetches. Sourced.
+
+# Shared by all DIRs: the server's jars, about 45 MB.
+CACHE=${LOCKKEEPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lockkeeper}
+
+# Debian puts servers where only root looks
+PATH=$PATH:/usr/sbin:/sbin
+
+# java_release COMMAND: the major version of java or javac, 0 without it
+java_release() {
+  local version
+  version=$("$1" -version 2>&1 | grep -oE '[0-9]+' | head -n 1) || true
+  echo "${version:-0}"
+}
+
+install_missing() {
+  local packages=() jars
+  jars=$(jars_folder)
+  if ! command -v mariadbd >/dev/null || ! command -v mariadb-install-db >/dev/null; then
+    packages+=(mariadb-server-core)
+  fi
+  command -v mariadb >/dev/null || packages+=(mariadb-client-core)
+  if (($(java_release java) < 17)) || { [ ! -e "$jars/complete" ] && (($(java_release javac) < 17)); }; then
+    packages+=("$(jdk_package)")
+  fi
+  [ -e "$jars/complete" ] || command -v mvn >/dev/null || packages+=(maven)
+  if ((${#packages[@]} > 0)); then install_packages "${packages[@]}"; fi
+  build_jars "$jars"
+}
+
+# the newest long-term JDK that the release has: 17 in Debian 12, a later one after it
+jdk_package() {
+  local package
+  for package in openjdk-17-jdk-headless openjdk-21-jdk-headless; do
+    if [ -n "$(apt-cache madison "$package" 2>/dev/null)" ]; then echo "$package"; return; fi
+  done
+  # the lists may be empty still: install_packages fetches them and says what is missing
+  echo openjdk-17-jdk-headless
+}
+
+install_packages() {
+  local root=() wanted=("$@") options=(-y --no-install-recommends -o DPkg::Lock::Timeout=300) size
+  command -v apt-get >/dev/null ||
+    die "missing: ${wanted[*]}. This is no Debian: install MariaDB's server and client, a JDK of 17 or later and Maven yourself"
+  if [ "$(id -u)" != 0 ]; then
+    sudo -n true 2>/dev/null ||
+      die "missing: ${wanted[*]}. As root: apt-get install --no-install-recommends ${wanted[*]}"
+    root=(sudo -n)
+  fi
+  say "installing ${wanted[*]}; first apt-get update, about 10 MB"
+  "${root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update >&2 || say "apt-get update failed; going on with the lists there are"
+  size=$(LC_ALL=C apt-get "${options[@]}" --assume-no install "${wanted[@]}" 2>/dev/null | grep '^Need to get' || true)
+  say "${size:-apt does not say how much it will get}"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "${options[@]}" install "${wanted[@]}" >&2 ||
+    die "apt-get could not install ${wanted[*]} (its words are above)"
+}
+
+# The folder's name carries what the jars are made of, so that a change of the launcher is built anew.
+jars_folder() {
+  local digest
+  digest=$(cd "$HERE/canal-node" && find . -type f -not -path './target/*' -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum)
+  echo "$CACHE/canal-node-${digest:0:16}"
+}
+
+# build_jars FOLDER: Canal, ZooKeeper and our launcher, once per machine and version
+build_jars() {
+  local jars=$1 work
+  [ -e "$jars/complete" ] && return
+  mkdir -p "$CACHE"
+  (
+    flock -w 900 8 || die "another build has held $CACHE/build.lock for 15 minutes"
+    [ -e "$jars/complete" ] && exit
+    say "building the Canal server into $jars; Maven fetches up to 62 MB, less what its local repository has"
+    work=$(mktemp -d "$CACHE/build.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    maven "$work" || { say "Maven failed; trying once more"; maven "$work"; } || die "Maven could not build the Canal server (its words are above)"
+    cp "$work/target/canal-node.jar" "$work/jars/"
+    touch "$work/jars/complete"
+    rm -rf "$jars"
+    mv "$work/jars" "$jars"
+  ) 8>"$CACHE/build.lock" 9>&-
+}
+
+maven() { # WORK
+  mvn -q -B -Dstyle.color=never -f "$HERE/canal-node/pom.xml" -Dbuild.dir="$1/target" -DoutputDirectory="$1/jars" \
+    package dependency:copy-dependencies -DincludeScope=runtime >&2
+}

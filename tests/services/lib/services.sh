@@ -1,0 +1,36 @@
+# Everything the scripts of tests/services need, in one line for each of them. Sourced; HERE is set.
+. "$HERE/lib/common.sh"
+. "$HERE/lib/install.sh"
+. "$HERE/lib/mariadb.sh"
+. "$HERE/lib/java.sh"
+
+# Starts a service unless it runs. A record whose process is gone, by kill -9 or a reboot, counts as not running.
+ensure_running() { # NAME
+  if alive "$1"; then return; fi
+  if [ -e "$DIR/$1/pid" ]; then say "$1: its process $PID is gone; starting it again"; fi
+  rm -f "$DIR/$1/pid"
+  "start_${1//-/_}"
+}
+
+# The addresses of what runs, one NAME=value a line. A password is given by the file that has it.
+print_addresses() {
+  echo "LOCKKEEPER_SERVICES=$DIR"
+  if alive mariadb; then
+    echo "LOCKKEEPER_MYSQL=$(address mariadb)"
+    echo "LOCKKEEPER_MYSQL_USER=lockkeeper"
+    echo "LOCKKEEPER_MYSQL_PASSWORD_FILE=$DIR/mariadb/password"
+  fi
+  if alive zookeeper; then echo "LOCKKEEPER_ZOOKEEPER=$(address zookeeper)"; fi
+  if alive canal || alive canal-ha-1; then
+    echo "LOCKKEEPER_CANAL_USER=canal"
+    echo "LOCKKEEPER_CANAL_PASSWORD_FILE=$DIR/canal-password"
+  fi
+  if alive canal; then
+    echo "LOCKKEEPER_CANAL=$(address canal)"
+    echo "LOCKKEEPER_CANAL_DESTINATIONS=$(sed -n 's/^destinations=//p' "$DIR/canal/node.properties")"
+  fi
+  if alive canal-ha-1 && alive canal-ha-2; then
+    echo "LOCKKEEPER_CANAL_HA=$(address canal-ha-1),$(address canal-ha-2)"
+    echo "LOCKKEEPER_CANAL_HA_DESTINATIONS=$HA_DESTINATIONS"
+  fi
+}
