@@ -1,0 +1,84 @@
+//! Calls that leave the process.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::{
+    address::{Authority, RpcAddress},
+    error::RpcError,
+    gateway::GatewayDescriptor,
+    token::FencingToken,
+};
+
+/// Carries calls to other processes. One a service; see
+/// [`RpcServiceBuilder::build_with`](crate::RpcServiceBuilder::build_with).
+pub trait Transport: Send + Sync + fmt::Debug + 'static {
+    /// Where other processes reach this one.
+    fn authority(&self) -> Authority;
+
+    /// Makes, or reuses, a connection to the address' process and a session with its endpoint.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Timeout`, `ProtocolVersionMismatch`, `Unauthorized`, or what the endpoint's
+    /// [`InboundEndpoint::accept`](super::InboundEndpoint::accept) answered.
+    fn connect(
+        &self,
+        request: ConnectRequest,
+    ) -> BoxFuture<'static, Result<Arc<dyn RemoteSession>, RpcError>>;
+
+    /// Closes all connections, within a limit of the transport's own. Calls under way resolve.
+    fn shutdown(&self) -> BoxFuture<'static, ()>;
+}
+
+/// What a caller wants to be connected to.
+#[derive(Clone, Debug)]
+pub struct ConnectRequest {
+    /// The endpoint; its authority is always there.
+    pub address: RpcAddress,
+    /// The gateway to be served. Only its [`remote_methods`](GatewayDescriptor::remote_methods)
+    /// may be named to the other side.
+    pub gateway: &'static GatewayDescriptor,
+    /// The caller's token, for a fenced gateway.
+    pub token: Option<FencingToken>,
+    /// When the attempt must have ended.
+    pub deadline: Instant,
+}
+
+/// One call to another process.
+#[derive(Clone, Debug)]
+pub struct OutboundCall {
+    /// The method's number in the [`ConnectRequest::gateway`].
+    pub method: u16,
+    /// The encoded message.
+    pub payload: Bytes,
+    /// When the call must have resolved. Travels with the call.
+    pub deadline: Instant,
+}
+
+/// A gateway's connection to one endpoint in another process. Reconnects by itself, if the
+/// transport does so, as long as the peer is the same incarnation.
+pub trait RemoteSession: Send + Sync + fmt::Debug + 'static {
+    /// Sends a call and awaits its encoded reply. Waits for credit within the deadline. Dropping
+    /// the future cancels the call. Resolves at the deadline at the latest.
+    ///
+    /// # Errors
+    /// Any kind that says what became of the call; the outcome must be honest.
+    fn ask(&self, call: OutboundCall) -> BoxFuture<'static, Result<Bytes, RpcError>>;
+
+    /// Sends a one-way message without waiting.
+    ///
+    /// # Errors
+    /// `Full` without credit, `Unreachable` without connection, `TooLarge`: in each case nothing
+    /// was sent.
+    fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError>;
+
+    /// True while calls can be sent.
+    fn is_connected(&self) -> bool;
+
+    /// Resolves with the cause when the session has ended for good: the endpoint has stopped, its
+    /// process was restarted or is gone, or the transport was shut down.
+    fn closed(&self) -> BoxFuture<'static, RpcError>;
+}
