@@ -5,11 +5,17 @@
 //! - [`protocol`]: what coordinator and workers say to each other
 //! - [`operator`]: what an actor must be able to do to take part
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
+//! - [`link`]: how coordinator and workers reach each other
+//! - [`process`]: how the death of a worker's process is proved
+//! - [`point`]: where tests kill and stop processes
 //!
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
 //! the place says so.
 
+pub mod link;
 pub mod manifest;
 pub mod operator;
+pub mod point;
+pub mod process;
 pub mod protocol;
 pub mod store;

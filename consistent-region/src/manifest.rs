@@ -62,6 +62,12 @@ pub struct CommitToken {
     pub seq: u64,
     /// Opaque to the region.
     pub token: Vec<u8>,
+    /// The sink can take this commit back ([`Committer::can_take_back`]): only then may the region
+    /// ever fall back to a cut before this one.
+    ///
+    /// [`Committer::can_take_back`]: crate::operator::Committer::can_take_back
+    #[serde(default)]
+    pub can_take_back: bool,
 }
 
 /// What a reset goes back to: the part of a manifest that workers need.

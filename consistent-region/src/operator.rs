@@ -237,6 +237,19 @@ pub trait Committer: Send + Sync + 'static {
     /// rather than overwrite what another attempt committed under the same number.
     fn commit(&self, seq: u64, token: &[u8]) -> Result<(), OperatorError>;
 
+    /// Whether [`take_back_above`](Self::take_back_above) undoes commits. A region whose newest
+    /// checkpoint is damaged falls back to the one before only if every sink that committed since
+    /// then can; otherwise it goes to its failed state instead of writing an output twice.
+    fn can_take_back(&self) -> bool {
+        false
+    }
+
+    /// Takes back the commits of all cuts above `seq`, if there are any. Called at every reset,
+    /// with the cut that the region goes back to (0: the initial state), before anything else.
+    fn take_back_above(&self, _seq: u64) -> Result<(), OperatorError> {
+        Ok(())
+    }
+
     /// Throws away staged outputs that no retained cut names.
     fn abort_all_except(&self, retained: &[Vec<u8>]) -> Result<(), OperatorError>;
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::manifest::{CommitToken, ObjectRecord, RestorePoint};
+use crate::process::ProcessIdentity;
 
 /// Which round a message belongs to.
 ///
@@ -24,8 +25,8 @@ pub struct Stamp {
     /// The cut this is about. Strictly increasing for the life of a region; an aborted cut's
     /// number is never used again.
     pub seq: u64,
-    /// Reset attempts since the region was created under this term; names the streams' generation:
-    /// tuples of an older attempt are refused.
+    /// Counts the resets of the region; strictly increasing for its life, also from one term to
+    /// the next. Names the streams' generation: tuples of an older attempt are refused.
     pub attempt: u64,
 }
 
@@ -91,6 +92,9 @@ pub struct Register {
     /// The newest stamp whose notice it carried out, and whether all its instances are running at
     /// it: what a new leader needs to go on without a reset (S22).
     pub standing: Option<Standing>,
+    /// The worker's process, by which a coordinator on the same host knows that it has ended
+    /// before its lease has; `None`: only the lease tells.
+    pub process: Option<ProcessIdentity>,
 }
 
 /// What a registering worker already runs.
@@ -102,6 +106,10 @@ pub struct Standing {
     pub completed: u64,
     /// Its instances, all of them alive and not mid-round.
     pub instances: Vec<InstanceId>,
+    /// Those among them that have produced their last tuple ([`ProgressEvent::Ended`]).
+    pub ended: Vec<InstanceId>,
+    /// One of them waits for a cut that it asked for ([`ProgressEvent::CutWanted`]).
+    pub cut_wanted: bool,
 }
 
 /// The answer to [`Register`].
@@ -164,12 +172,14 @@ pub enum Order {
         first_start: bool,
     },
     /// Start operators: pause, and send the drain marker `stamp.seq` after the last tuple.
-    /// Workers without start operators learn of the round by the markers.
+    /// Sent to every worker; those without start operators begin with the first marker and only
+    /// note `last` here.
     Drain {
         /// No cut follows this one: the region ends with it, or is stopped by request.
         last: bool,
     },
-    /// Start operators: go on; tuples now belong to cut `stamp.seq`.
+    /// Start operators: go on; tuples now belong to cut `stamp.seq`. Sent to every worker. A new
+    /// coordinator that goes on without a reset sends it too: adopt its term, nothing else.
     Resume,
     /// The manifest of `seq` is published: commit, tell `region_checkpointed(seq)`, and forget
     /// what is older than `oldest_retained`.
