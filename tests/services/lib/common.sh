@@ -38,12 +38,15 @@ enter_dir() { # DIR create|existing
 
 # A process id is used again sooner or later. With its start time it names one process until the next boot,
 # so a record that outlived its process, by kill -9 or a reboot, never points to a stranger.
-process_start() { # PID: prints the start time in clock ticks since boot; fails for a dead or unreaped process
-  local stat fields
+process_start() { # PID: prints the start time in clock ticks since boot; fails for a dead process
+  local stat fields threads
   { stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
   # the second field is the program's name in brackets and may hold blanks
   read -ra fields <<<"${stat##*) }"
-  [ "${fields[0]}" != Z ] && echo "${fields[19]}"
+  # A zombie is dead, but only once its other threads are gone: until then a killed server holds its port.
+  threads=("/proc/$1/task/"*)
+  [ "${fields[0]}" != Z ] || ((${#threads[@]} > 1)) || return 1
+  echo "${fields[19]}"
 }
 
 record_process() { # NAME PID
@@ -136,13 +139,21 @@ choose_port() {
 
 # start_on_port NAME START: calls START PORT with the port of the last time, or a free one. A port that
 # someone else took between the choice and the bind is given up for another, twice.
+# A restart has KEEP_PORT=true: its clients know the address.
+KEEP_PORT=false
 start_on_port() {
   local name=$1 start=$2 port attempt
   mkdir -p "$DIR/$name"
   port=$(cat "$DIR/$name/port" 2>/dev/null) || port=
   if [ -n "$port" ] && port_open "$port"; then
-    say "$name: its port $port is taken by now; choosing another"
+    ! $KEEP_PORT || die "$name: another program listens on its port $port"
+    say "$name: another program listens on its port $port; choosing another"
     port=
+    # those that were told the old one
+    case $name in
+      mariadb) stop_services TERM canal canal-ha-1 canal-ha-2 ;;
+      zookeeper) stop_services KILL canal-ha-1 canal-ha-2 ;;
+    esac
   fi
   for attempt in 1 2 3; do
     [ -n "$port" ] || port=$(choose_port)
@@ -150,7 +161,7 @@ start_on_port() {
     say "$name: starting on 127.0.0.1:$port"
     if "$start" "$port"; then return; fi
     stop_services KILL "$name"
-    if ((attempt == 3)) || ! port_open "$port"; then break; fi
+    if $KEEP_PORT || ((attempt == 3)) || ! port_open "$port"; then break; fi
     say "$name: its port $port is taken; choosing another"
     port=
   done

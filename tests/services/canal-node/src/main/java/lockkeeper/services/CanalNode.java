@@ -148,14 +148,17 @@ public final class CanalNode {
 
     /** Stops in the order front, instances, cluster; one that fails must not keep the next from its turn. */
     private void halt() {
+        // With an idle server in its hand: it would stop the instances one by one, each waiting for its parser's
+        // thread. The connections keep theirs.
+        front.setEmbeddedServer(new CanalServerWithEmbedded());
         attempt(front::stop);
-        for (ServerRunningMonitor monitor : monitors.values()) {
-            attempt(() -> {
-                if (monitor.isStart()) {
-                    monitor.stop();
-                }
-            });
-        }
+        List<Thread> stops = monitors.values().stream()
+            .filter(ServerRunningMonitor::isStart)
+            .map(monitor -> new Thread(() -> attempt(monitor::stop)))
+            .toList();
+        stops.forEach(Thread::start);
+        stops.forEach(CanalNode::join);
+        attempt(embedded::stop);
         if (cluster != null) {
             attempt(cluster::leave);
         }
@@ -166,6 +169,14 @@ public final class CanalNode {
             step.run();
         } catch (RuntimeException | Error failed) {
             failed.printStackTrace();
+        }
+    }
+
+    private static void join(Thread thread) {
+        try {
+            thread.join();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 
