@@ -18,4 +18,5 @@ pub mod operator;
 pub mod point;
 pub mod process;
 pub mod protocol;
+pub mod source;
 pub mod store;

@@ -1,0 +1,4 @@
+//! Start operators that read from the outside world and can be read again after a reset.
+
+pub mod history;
+pub mod replay;

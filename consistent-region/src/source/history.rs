@@ -1,0 +1,138 @@
+//! What a source that can't seek remembers of the entries it was given, so that a replay can be
+//! recognised: fingerprints in order, where the cuts lie among them, and what was acknowledged.
+//!
+//! Positions of a binlog repeat and go back, so they identify nothing; content does (design: "align
+//! by content"). Entries are numbered from 0 for the life of the region; an index never changes.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+/// How many acknowledged entries are kept as an anchor: a restarted server may start that far
+/// before its last acknowledgement (its cursor is saved with a delay and only at transaction ends).
+pub const ANCHOR_ENTRIES: usize = 4_096;
+
+/// One entry, as far as it matters for recognising it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seen {
+    /// Hash of what stays the same when the entry is delivered again.
+    pub fingerprint: u128,
+    /// The entry ends a transaction and has an id that no other one has: it can be in the history
+    /// once only.
+    pub anchor: bool,
+}
+
+/// The entries of a source in order, from the oldest that may come again to the newest taken.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct History {
+    entries: VecDeque<Seen>,
+    /// Index of `entries[0]`.
+    first: u64,
+    /// All entries below this index are acknowledged for certain.
+    acknowledged: u64,
+    /// (cut, index after its last entry), oldest first.
+    cuts: VecDeque<(u64, u64)>,
+}
+
+impl History {
+    /// Index after the newest entry.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// Index of the oldest remembered entry.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Number of remembered entries that are not acknowledged for certain.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u64 {
+        self.end() - self.acknowledged.max(self.first)
+    }
+
+    /// The entry at `index`; `None` when it is forgotten or has not come yet.
+    #[must_use]
+    pub fn get(&self, index: u64) -> Option<Seen> {
+        let offset = usize::try_from(index.checked_sub(self.first)?).ok()?;
+        self.entries.get(offset).copied()
+    }
+
+    /// Appends an entry.
+    pub fn push(&mut self, entry: Seen) {
+        self.entries.push_back(entry);
+    }
+
+    /// Cut `seq` lies after the newest entry.
+    pub fn mark_cut(&mut self, seq: u64) {
+        let end = self.end();
+        self.cuts.push_back((seq, end));
+    }
+
+    /// Index after the last entry of cut `seq`, or of the newest cut before it; `None` when no cut
+    /// that old is remembered.
+    #[must_use]
+    pub fn end_of_cut(&self, seq: u64) -> Option<u64> {
+        self.cuts
+            .iter()
+            .rev()
+            .find(|(cut, _)| *cut <= seq)
+            .map(|(_, end)| *end)
+    }
+
+    /// Everything below `index` is acknowledged for certain; forgets what is not needed any more.
+    /// `oldest_retained` is the oldest cut that may still be restored.
+    pub fn acknowledge(&mut self, index: u64, oldest_retained: u64) {
+        self.acknowledged = self.acknowledged.max(index.min(self.end()));
+        let keep_from = self.acknowledged.saturating_sub(ANCHOR_ENTRIES as u64);
+        while self.first < keep_from && self.entries.pop_front().is_some() {
+            self.first += 1;
+        }
+        while self.cuts.len() > 1 && self.cuts[1].0 <= oldest_retained {
+            self.cuts.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(n: u128) -> Seen {
+        Seen {
+            fingerprint: n,
+            anchor: n % 10 == 9,
+        }
+    }
+
+    #[test]
+    fn indices_survive_forgetting() {
+        let mut history = History::default();
+        for n in 0..10_000 {
+            history.push(seen(n));
+        }
+        history.mark_cut(1);
+        history.acknowledge(9_000, 1);
+        assert_eq!(history.first(), 9_000 - ANCHOR_ENTRIES as u64);
+        assert_eq!(history.end(), 10_000);
+        assert_eq!(history.unacknowledged(), 1_000);
+        assert_eq!(history.get(9_999), Some(seen(9_999)));
+        assert_eq!(history.get(10), None);
+        assert_eq!(history.end_of_cut(1), Some(10_000));
+    }
+
+    #[test]
+    fn a_cut_stays_known_while_it_is_the_newest_at_or_before_the_oldest_retained() {
+        let mut history = History::default();
+        for cut in 1..=4 {
+            history.push(seen(u128::from(cut)));
+            history.mark_cut(cut);
+        }
+        history.acknowledge(2, 3);
+        assert_eq!(history.end_of_cut(3), Some(3));
+        assert_eq!(history.end_of_cut(2), None);
+        assert_eq!(history.end_of_cut(9), Some(4));
+    }
+}
