@@ -1,9 +1,28 @@
 //! Where checkpoint objects lie: one trait for every back end.
 //!
 //! All calls block; the region's actors run them off their arbiters.
+//!
+//! Back ends: [`FileStore`] (a folder) and [`MemoryStore`] (tests, and regions that need not
+//! survive their process). [`read_verified`] is how objects are read.
+
+#[cfg(any(test, feature = "testing"))]
+pub mod contract;
+#[cfg(any(test, feature = "testing"))]
+mod failing;
+mod file;
+mod memory;
+mod name;
+mod verify;
 
 use std::io;
 use std::io::{Read, Write};
+
+#[cfg(any(test, feature = "testing"))]
+pub use self::failing::FailingStore;
+pub use self::file::FileStore;
+pub use self::memory::MemoryStore;
+pub use self::name::{ObjectName, object_name};
+pub use self::verify::{VerifyingReader, read_verified, verify};
 
 /// Writes the content of an object.
 pub type WriteObject<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
@@ -12,7 +31,8 @@ pub type WriteObject<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
 pub trait CheckpointStore: Send + Sync + std::fmt::Debug + 'static {
     /// Creates `name` with what `write` writes and makes it durable before it returns.
     ///
-    /// The name must be new: names hold (seq, term, attempt), so that no two writers share one.
+    /// The name must be new: names hold (seq, term, attempt), so that no two writers share one
+    /// (see [`object_name`]). When it fails, there is no object of that name.
     /// A failed flush to the medium is an error and is never tried again as if it had not failed.
     fn write_object(&self, name: &str, write: WriteObject<'_>) -> Result<Written, StoreError>;
 
@@ -24,6 +44,10 @@ pub trait CheckpointStore: Send + Sync + std::fmt::Debug + 'static {
 
     /// Removes `name`; an object that is not there is no error.
     fn remove_object(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Removes what writers that died have left half-written, if `of` says so for the name that
+    /// the object would have got. Returns how many there were.
+    fn remove_unfinished(&self, of: &dyn Fn(&str) -> bool) -> Result<usize, StoreError>;
 
     /// Names the back end and the place in logs and errors.
     fn location(&self) -> String;
@@ -78,5 +102,15 @@ pub enum StoreError {
         /// The system's own error.
         #[source]
         source: io::Error,
+    },
+    /// The name can't be one: use [`object_name`].
+    #[error("{location}: {name:?} is no object name: {what}")]
+    BadName {
+        /// The store.
+        location: String,
+        /// The name.
+        name: String,
+        /// The rule it breaks.
+        what: &'static str,
     },
 }

@@ -1,0 +1,121 @@
+//! A store whose medium fails when a test says so.
+
+use std::io;
+use std::io::{Cursor, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{CheckpointStore, StoreError, WriteObject, Written};
+
+/// Wraps a store: writes fail, or objects come back damaged, as ordered.
+#[derive(Debug)]
+pub struct FailingStore<S> {
+    inner: S,
+    failing_writes: AtomicUsize,
+    damaged: Mutex<Vec<String>>,
+}
+
+impl<S: CheckpointStore> FailingStore<S> {
+    /// Fails nothing yet.
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            failing_writes: AtomicUsize::new(0),
+            damaged: Mutex::default(),
+        }
+    }
+
+    /// The next `count` writes of objects fail half-way with "no space left on device".
+    pub fn fail_writes(&self, count: usize) {
+        self.failing_writes.store(count, Ordering::SeqCst);
+    }
+
+    /// From now on the last byte of `name` is read as another.
+    pub fn damage(&self, name: &str) {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.push(name.to_owned());
+    }
+
+    /// The store below.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn is_damaged(&self, name: &str) -> bool {
+        let damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.iter().any(|one| one == name)
+    }
+}
+
+impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
+    fn write_object(&self, name: &str, write: WriteObject<'_>) -> Result<Written, StoreError> {
+        let take_one = |left: usize| left.checked_sub(1);
+        let ordering = Ordering::SeqCst;
+        let fails = self
+            .failing_writes
+            .fetch_update(ordering, ordering, take_one)
+            .is_ok();
+        self.inner.write_object(name, &mut |writer| {
+            write(writer)?;
+            if fails {
+                Err(io::Error::from(io::ErrorKind::StorageFull))
+            } else {
+                Ok(())
+            }
+        })
+    }
+
+    fn read_object(&self, name: &str) -> Result<Box<dyn Read + Send>, StoreError> {
+        let mut reader = self.inner.read_object(name)?;
+        if !self.is_damaged(name) {
+            return Ok(reader);
+        }
+        let mut bytes = Vec::new();
+        reader
+            .read_to_end(&mut bytes)
+            .map_err(|source| StoreError::Io {
+                location: self.location(),
+                name: name.to_owned(),
+                source,
+            })?;
+        if let Some(last) = bytes.last_mut() {
+            *last ^= 0x55;
+        }
+        Ok(Box::new(Cursor::new(bytes)))
+    }
+
+    fn list_objects(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.list_objects()
+    }
+
+    fn remove_object(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.remove_object(name)
+    }
+
+    fn remove_unfinished(&self, of: &dyn Fn(&str) -> bool) -> Result<usize, StoreError> {
+        self.inner.remove_unfinished(of)
+    }
+
+    fn location(&self) -> String {
+        self.inner.location()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryStore;
+    use super::*;
+
+    #[test]
+    fn it_keeps_the_contract_while_nothing_fails() {
+        super::super::contract::all(&FailingStore::new(MemoryStore::new()));
+    }
+
+    #[test]
+    fn ordered_failures_come_and_pass() {
+        let store = FailingStore::new(MemoryStore::new());
+        store.fail_writes(1);
+        assert!(store.write_object("1.1.0.a.0", &mut |_| Ok(())).is_err());
+        assert!(store.write_object("1.1.0.a.0", &mut |_| Ok(())).is_ok());
+    }
+}
