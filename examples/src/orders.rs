@@ -3,9 +3,11 @@
 //!
 //! From the data to the process: [`account`] says what one change does to one customer,
 //! [`script`] makes the changes of the embedded source, [`totals`] and [`output`] are the region's
-//! operators, [`judge`] compares what was written with the truth.
+//! operators, [`judge`] compares what was
+//! written with the truth, which [`database`] reads when the source is a real one.
 
 pub mod account;
+pub mod database;
 pub mod judge;
 pub mod output;
 pub mod script;

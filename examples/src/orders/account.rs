@@ -204,7 +204,13 @@ mod tests {
     fn inserting_and_deleting_a_row_leaves_only_the_number_of_changes() {
         let row = order(1, "a", 995, 1);
         let account = fold(&[RowChange::Insert(row.clone()), RowChange::Delete(row)]);
-        assert_eq!(account, Account { changes: 2, ..Account::default() });
+        assert_eq!(
+            account,
+            Account {
+                changes: 2,
+                ..Account::default()
+            }
+        );
     }
 
     #[test]
@@ -218,8 +224,10 @@ mod tests {
 
     #[test]
     fn an_update_that_moves_a_row_touches_both_customers() {
-        let change =
-            RowChange::Update { before: order(1, "a", 100, 1), after: order(1, "b", 150, 2) };
+        let change = RowChange::Update {
+            before: order(1, "a", 100, 1),
+            after: order(1, "b", 150, 2),
+        };
         let changes = change.account_changes();
         assert_eq!(changes.len(), 2);
         assert_eq!((changes[0].customer.as_str(), changes[0].count), ("a", -1));

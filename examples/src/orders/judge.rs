@@ -78,7 +78,9 @@ pub fn judge(data: &Path, truth: &HashMap<String, Account>) -> anyhow::Result<Ve
         }
         let mut new_changes = 0;
         for line in &cut.lines {
-            let before = accounts.insert(&line.customer, line).map_or(0, |line| line.changes);
+            let before = accounts
+                .insert(&line.customer, line)
+                .map_or(0, |line| line.changes);
             new_changes += line.changes.saturating_sub(before);
         }
         let promised = link.changes_through.saturating_sub(link.changes_before);
@@ -93,7 +95,10 @@ pub fn judge(data: &Path, truth: &HashMap<String, Account>) -> anyhow::Result<Ve
     if !cuts.last().is_some_and(|cut| cut.link.last) {
         chain_errors.push("the last cut of the job is missing".to_owned());
     }
-    Ok(Verdict { chain_errors, ..compare(&accounts, truth, cuts.len(), repeated) })
+    Ok(Verdict {
+        chain_errors,
+        ..compare(&accounts, truth, cuts.len(), repeated)
+    })
 }
 
 fn compare(
@@ -115,12 +120,14 @@ fn compare(
     customers.sort_unstable();
     customers.dedup();
     for customer in customers {
-        let written = accounts.get(customer).map_or_else(Account::default, |line| Account {
-            total: line.total,
-            count: line.count,
-            changes: line.changes,
-            digest: line.digest,
-        });
+        let written = accounts
+            .get(customer)
+            .map_or_else(Account::default, |line| Account {
+                total: line.total,
+                count: line.count,
+                changes: line.changes,
+                digest: line.digest,
+            });
         let right = truth.get(customer).copied().unwrap_or_default();
         verdict.lost += right.changes.saturating_sub(written.changes);
         verdict.duplicated += written.changes.saturating_sub(right.changes);
@@ -147,7 +154,10 @@ fn read_cuts(folder: &OutputFolder, errors: &mut Vec<String>) -> anyhow::Result<
             errors.push(format!("cut {cut} is missing"));
             continue;
         };
-        cuts.push(Cut { link, lines: read_lines(path)? });
+        cuts.push(Cut {
+            link,
+            lines: read_lines(path)?,
+        });
     }
     Ok(cuts)
 }
@@ -173,9 +183,12 @@ fn numbered(folder: &Path, suffix: &str) -> anyhow::Result<BTreeMap<u64, std::pa
             continue;
         }
         let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("cut-")?.strip_suffix(suffix)?.parse().ok());
+        let number = name.to_str().and_then(|name| {
+            name.strip_prefix("cut-")?
+                .strip_suffix(suffix)?
+                .parse()
+                .ok()
+        });
         match number {
             Some(number) => found.insert(number, entry.path()),
             None => bail!("{}: no file of an output", entry.path().display()),

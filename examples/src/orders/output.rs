@@ -77,7 +77,9 @@ impl OutputFolder {
     /// The output of the job whose data lies in `data`.
     #[must_use]
     pub fn new(data: &Path) -> Self {
-        Self { root: data.to_owned() }
+        Self {
+            root: data.to_owned(),
+        }
     }
 
     /// The folder of the published cuts.
@@ -153,13 +155,14 @@ pub enum OutputSabotage {
 impl Publisher {
     fn publish(&self, seq: u64, staged: &str) -> Result<(), OperatorError> {
         let (published, chain) = (self.folder.cut_file(seq), self.folder.chain_file(seq));
-        if let Some(link) = read_link(&chain)? {
-            if link.staged != staged && self.sabotage == OutputSabotage::None {
-                return Err(OperatorError::Permanent(format!(
-                    "cut {seq} was published from {} before, not from {staged}",
-                    link.staged
-                )));
-            }
+        if let Some(link) = read_link(&chain)?
+            && link.staged != staged
+            && self.sabotage == OutputSabotage::None
+        {
+            return Err(OperatorError::Permanent(format!(
+                "cut {seq} was published from {} before, not from {staged}",
+                link.staged
+            )));
         }
         let folder = self.folder.staged();
         fs::create_dir_all(self.folder.chain())?;
@@ -200,17 +203,20 @@ impl Committer for Publisher {
     }
 
     fn abort_all_except(&self, retained: &[Vec<u8>]) -> Result<(), OperatorError> {
-        let retained = retained.iter().map(|token| staged_name(token)).collect::<Result<
-            HashSet<_>,
-            _,
-        >>()?;
+        let retained = retained
+            .iter()
+            .map(|token| staged_name(token))
+            .collect::<Result<HashSet<_>, _>>()?;
         let entries = match fs::read_dir(self.folder.staged()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
         for entry in entries {
             let path = entry?.path();
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = path
+                .file_stem()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
             if !retained.contains(name) {
                 remove_if_there(&path)?;
             }
@@ -229,9 +235,12 @@ fn published_cuts(folder: &OutputFolder) -> io::Result<Vec<u64>> {
         };
         for entry in entries {
             let name = entry?.file_name();
-            let cut = name
-                .to_str()
-                .and_then(|name| name.strip_prefix("cut-")?.strip_suffix(suffix)?.parse().ok());
+            let cut: Option<u64> = name.to_str().and_then(|name| {
+                name.strip_prefix("cut-")?
+                    .strip_suffix(suffix)?
+                    .parse()
+                    .ok()
+            });
             cuts.extend(cut);
         }
     }
@@ -254,7 +263,12 @@ impl OrdersOutput {
     /// Writes to `folder`.
     #[must_use]
     pub fn new(folder: OutputFolder, sabotage: OutputSabotage) -> Self {
-        Self { folder, sabotage, lines: Vec::new(), changes: 0 }
+        Self {
+            folder,
+            sabotage,
+            lines: Vec::new(),
+            changes: 0,
+        }
     }
 }
 
@@ -286,7 +300,9 @@ impl Operator for OrdersOutput {
         };
         let (folder, sabotage, changes) = (self.folder.clone(), self.sabotage, self.changes);
         Ok(Prepared {
-            state: Some(Box::new(move |writer| writer.write_all(&changes.to_be_bytes()))),
+            state: Some(Box::new(move |writer| {
+                writer.write_all(&changes.to_be_bytes())
+            })),
             stage: Some(Box::new(move || {
                 folder.stage(&link, &lines)?;
                 if sabotage == OutputSabotage::StaleCommit {
@@ -312,7 +328,10 @@ impl Operator for OrdersOutput {
     }
 
     fn committer(&self) -> Option<Arc<dyn Committer>> {
-        Some(Arc::new(Publisher { folder: self.folder.clone(), sabotage: self.sabotage }))
+        Some(Arc::new(Publisher {
+            folder: self.folder.clone(),
+            sabotage: self.sabotage,
+        }))
     }
 }
 
@@ -335,7 +354,9 @@ fn write_durably(
 ) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     write(&mut file)?;
-    file.into_inner().map_err(|error| error.into_error())?.sync_all()
+    file.into_inner()
+        .map_err(|error| error.into_error())?
+        .sync_all()
 }
 
 fn link_once(from: &Path, to: &Path) -> io::Result<()> {

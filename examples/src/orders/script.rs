@@ -28,7 +28,12 @@ impl Script {
     /// A script of `rows` row changes.
     #[must_use]
     pub fn new(seed: u64, rows: u64) -> Self {
-        Self { random: Rng::with_seed(seed), left: rows, next_id: 1, living: Vec::new() }
+        Self {
+            random: Rng::with_seed(seed),
+            left: rows,
+            next_id: 1,
+            living: Vec::new(),
+        }
     }
 
     /// The id that no row of the script has: for the row that ends the job.
@@ -116,7 +121,10 @@ pub fn accounts(seed: u64, rows: u64) -> HashMap<String, Account> {
     let mut accounts: HashMap<String, Account> = HashMap::new();
     for change in Script::new(seed, rows).flatten() {
         for change in change.account_changes() {
-            accounts.entry(change.customer.clone()).or_default().apply(&change);
+            accounts
+                .entry(change.customer.clone())
+                .or_default()
+                .apply(&change);
         }
     }
     accounts
@@ -137,9 +145,16 @@ mod tests {
     #[test]
     fn a_script_has_all_kinds_of_changes_and_transactions_within_the_limit() {
         let transactions: Vec<_> = Script::new(3, 20_000).collect();
-        assert!(transactions.iter().all(|changes| (1..=1_000).contains(&changes.len())));
+        assert!(
+            transactions
+                .iter()
+                .all(|changes| (1..=1_000).contains(&changes.len()))
+        );
         let changes: Vec<_> = transactions.into_iter().flatten().collect();
-        let deletes = changes.iter().filter(|c| matches!(c, RowChange::Delete(_))).count();
+        let deletes = changes
+            .iter()
+            .filter(|c| matches!(c, RowChange::Delete(_)))
+            .count();
         let moves = changes.iter().filter(|c| {
             matches!(c, RowChange::Update { before, after } if before.customer != after.customer)
         });
@@ -158,6 +173,9 @@ mod tests {
             }
         }
         let accounts = accounts(4, 10_000);
-        assert_eq!(accounts.values().map(|account| account.count).sum::<i64>(), rows);
+        assert_eq!(
+            accounts.values().map(|account| account.count).sum::<i64>(),
+            rows
+        );
     }
 }

@@ -25,7 +25,10 @@ impl Totals {
     /// An operator without accounts. `processed` is told after each batch how many changes it had.
     #[must_use]
     pub fn new(processed: Option<Box<dyn FnMut(u64)>>) -> Self {
-        Self { processed, ..Self::default() }
+        Self {
+            processed,
+            ..Self::default()
+        }
     }
 
     /// Leaves out the change with this number: sabotage.
@@ -52,7 +55,9 @@ impl Totals {
 
 impl std::fmt::Debug for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Totals").field("customers", &self.accounts.len()).finish_non_exhaustive()
+        f.debug_struct("Totals")
+            .field("customers", &self.accounts.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +83,10 @@ impl Operator for Totals {
             match self.accounts.get_mut(&change.customer) {
                 Some(account) => account.apply(&change),
                 None => {
-                    self.accounts.entry(change.customer.clone()).or_default().apply(&change);
+                    self.accounts
+                        .entry(change.customer.clone())
+                        .or_default()
+                        .apply(&change);
                 }
             }
             *self.changed.entry(change.customer).or_default() += 1;
@@ -92,7 +100,11 @@ impl Operator for Totals {
     fn drain(&mut self, output: &mut Output<Line>) -> Result<(), OperatorError> {
         for (customer, new_changes) in self.changed.drain() {
             let account = self.accounts[&customer];
-            output.emit(Line { customer, account, new_changes });
+            output.emit(Line {
+                customer,
+                account,
+                new_changes,
+            });
         }
         Ok(())
     }

@@ -22,14 +22,23 @@ fn write(data: &Path, sabotage: OutputSabotage, mut changes: Vec<Vec<RowChange>>
     let last = changes.len();
     let mut completed = 0;
     for (number, transaction) in changes.drain(..).enumerate() {
-        let batch = transaction.iter().flat_map(RowChange::account_changes).collect();
+        let batch = transaction
+            .iter()
+            .flat_map(RowChange::account_changes)
+            .collect();
         let mut lines = Output::new();
         totals.process(batch, &mut lines).unwrap();
         totals.drain(&mut lines).unwrap();
         sink.process(lines.take(), &mut Output::new()).unwrap();
         // numbers have gaps: an aborted cut's number is never used again
         let seq = number as u64 * 2 + 1;
-        let cut = Cut { seq, term: 1, attempt: 1, completed, last: number + 1 == last };
+        let cut = Cut {
+            seq,
+            term: 1,
+            attempt: 1,
+            completed,
+            last: number + 1 == last,
+        };
         let token = sink.prepare(cut).unwrap().stage.unwrap()().unwrap();
         committer.commit(seq, &token).unwrap();
         // a commit is repeated after a restore
@@ -85,7 +94,12 @@ fn a_cut_that_is_published_twice_is_counted_as_duplicated() {
     let verdict = verdict(data.path());
     assert!(!verdict.is_right());
     assert!(verdict.duplicated > 0, "{verdict:?}");
-    assert!(verdict.chain_errors.iter().any(|error| error.contains("repetition")));
+    assert!(
+        verdict
+            .chain_errors
+            .iter()
+            .any(|error| error.contains("repetition"))
+    );
 }
 
 #[test]
@@ -93,7 +107,12 @@ fn a_missing_cut_is_refused_even_when_later_cuts_hide_it() {
     let data = tempfile::tempdir().unwrap();
     write(data.path(), OutputSabotage::None, script());
     fs::remove_file(data.path().join("out/cut-3.jsonl")).unwrap();
-    assert!(verdict(data.path()).chain_errors.iter().any(|error| error == "cut 3 is missing"));
+    assert!(
+        verdict(data.path())
+            .chain_errors
+            .iter()
+            .any(|error| error == "cut 3 is missing")
+    );
     fs::remove_file(data.path().join("out/chain/cut-3.json")).unwrap();
     assert!(!verdict(data.path()).chain_errors.is_empty());
 }
@@ -106,7 +125,10 @@ fn an_output_without_its_last_cut_is_refused() {
     fs::remove_file(data.path().join(format!("out/cut-{last}.jsonl"))).unwrap();
     fs::remove_file(data.path().join(format!("out/chain/cut-{last}.json"))).unwrap();
     let verdict = verdict(data.path());
-    assert!(verdict.lost > 0 && !verdict.chain_errors.is_empty(), "{verdict:?}");
+    assert!(
+        verdict.lost > 0 && !verdict.chain_errors.is_empty(),
+        "{verdict:?}"
+    );
 }
 
 #[test]
@@ -116,7 +138,13 @@ fn a_cut_of_another_attempt_is_never_overwritten() {
     let mut sink = OrdersOutput::new(folder, OutputSabotage::None);
     let committer = sink.committer().unwrap();
     let mut stage = |attempt| {
-        let cut = Cut { seq: 1, term: 1, attempt, completed: 0, last: false };
+        let cut = Cut {
+            seq: 1,
+            term: 1,
+            attempt,
+            completed: 0,
+            last: false,
+        };
         sink.prepare(cut).unwrap().stage.unwrap()().unwrap()
     };
     let (first, second) = (stage(1), stage(2));
