@@ -28,4 +28,4 @@ pub use error::{CanalError, EpochEnd, SessionPhase};
 pub use filter::Filter;
 pub use identity::{ClientIdentity, Password};
 pub use message::{BatchId, Message};
-pub use row::RowChange;
+pub use row::{ChangeKind, Column, Columns, RawRow, Row, RowChange, RowError};
