@@ -4,6 +4,9 @@
 //! The rooms, in the order in which a cut passes through them:
 //! - [`protocol`]: what coordinator and workers say to each other
 //! - [`operator`]: what an actor must be able to do to take part
+//! - [`graph`]: which operators a region has and what flows between them
+//! - [`stream`]: how tuples flow
+//! - [`worker`]: runs the operators of one process
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
 //! - [`link`]: how coordinator and workers reach each other
 //! - [`process`]: how the death of a worker's process is proved
@@ -12,6 +15,7 @@
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
 //! the place says so.
 
+pub mod graph;
 pub mod link;
 pub mod manifest;
 pub mod operator;
@@ -20,3 +24,5 @@ pub mod process;
 pub mod protocol;
 pub mod source;
 pub mod store;
+pub mod stream;
+pub mod worker;

@@ -15,6 +15,25 @@ use actix::{Actor, Context};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod context;
+pub(crate) mod control;
+mod jobs;
+mod launch;
+mod markers;
+mod pump;
+
+pub use context::InstanceContext;
+pub(crate) use context::Place;
+pub(crate) use launch::{InstanceHandle, Launch, launch};
+
+/// How a start operator is asked for tuples.
+pub(crate) type Producer<A> = fn(
+    &mut A,
+    &mut task::Context<'_>,
+    &mut Output<<A as Operator>::Output>,
+    &RegionHandle,
+) -> Poll<Result<Produced, OperatorError>>;
+
 /// What flows over a stream between operators. Implemented for every type that fits.
 pub trait Tuple: Serialize + DeserializeOwned + Send + Unpin + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + Unpin + 'static> Tuple for T {}

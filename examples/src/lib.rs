@@ -1,3 +1,1 @@
-//! The example clusters and the parts that their programs share.
-
-pub mod orders;
+//! Shared parts of the example clusters.

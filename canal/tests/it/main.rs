@@ -1,6 +1,0 @@
-//! The client against servers: a scripted peer that misbehaves, and the real Canal server.
-
-#![allow(clippy::unwrap_used)]
-
-mod contract;
-mod real;

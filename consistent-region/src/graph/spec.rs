@@ -1,0 +1,84 @@
+//! An operator and a connection with their types put away, so that a graph can hold all of them.
+//!
+//! Only the typed builder makes these, from streams whose types fit; so the types that are found
+//! again behind `Any` are the right ones.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::operator::{InstanceHandle, Launch, Operator, Producer, Tuple, launch};
+use crate::stream::{Element, Partitioner, Route, Target};
+
+use super::builder::Factory;
+
+/// A value whose type its user knows.
+pub(crate) type Erased = Box<dyn Any + Send>;
+
+/// How to start an instance of one operator.
+pub(crate) trait OperatorSpec: Send + Sync {
+    fn state_type(&self) -> &'static str;
+    fn state_version(&self) -> u32;
+    fn launch(&self, launch: Launch) -> InstanceHandle;
+}
+
+pub(crate) struct TypedOperator<A: Operator> {
+    pub(crate) factory: Factory<A>,
+    pub(crate) producer: Option<Producer<A>>,
+}
+
+impl<A: Operator> OperatorSpec for TypedOperator<A> {
+    fn state_type(&self) -> &'static str {
+        A::STATE_TYPE
+    }
+
+    fn state_version(&self) -> u32 {
+        A::STATE_VERSION
+    }
+
+    fn launch(&self, request: Launch) -> InstanceHandle {
+        launch(request, Arc::clone(&self.factory), self.producer)
+    }
+}
+
+/// How tuples pass over one connection.
+pub(crate) trait ConnectionSpec: Send + Sync {
+    /// The receiver and a first sender of an input port's channel for `capacity` batches.
+    fn channel(&self, capacity: usize) -> (Erased, Erased);
+    /// Another sender for the same channel.
+    fn clone_sender(&self, sender: &Erased) -> Option<Erased>;
+    /// What an instance sends by: `senders` are one for each receiving instance, in their order,
+    /// with the index of the channel.
+    fn route(&self, senders: Vec<(usize, Erased)>) -> Option<Erased>;
+}
+
+pub(crate) struct TypedConnection<T> {
+    pub(crate) partitioner: Partitioner<T>,
+    pub(crate) duplicate: Option<fn(&T) -> T>,
+}
+
+impl<T: Tuple> ConnectionSpec for TypedConnection<T> {
+    fn channel(&self, capacity: usize) -> (Erased, Erased) {
+        let (sender, receiver) = mpsc::channel::<Element<T>>(capacity);
+        (Box::new(sender), Box::new(receiver))
+    }
+
+    fn clone_sender(&self, sender: &Erased) -> Option<Erased> {
+        let sender = sender.downcast_ref::<mpsc::Sender<Element<T>>>()?;
+        Some(Box::new(sender.clone()))
+    }
+
+    fn route(&self, senders: Vec<(usize, Erased)>) -> Option<Erased> {
+        let mut targets = Vec::with_capacity(senders.len());
+        for (channel, sender) in senders {
+            let sender = sender.downcast::<mpsc::Sender<Element<T>>>().ok()?;
+            targets.push(Target::new(channel, *sender));
+        }
+        Some(Box::new(Route::new(
+            targets,
+            self.partitioner.clone(),
+            self.duplicate,
+        )))
+    }
+}

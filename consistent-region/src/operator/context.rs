@@ -1,0 +1,122 @@
+//! What an instance of an operator knows of its surroundings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::point::Hook;
+use crate::protocol::InstanceId;
+use crate::worker::Lease;
+
+use super::RegionHandle;
+
+/// Given to an operator's factory: who the instance is, and what it may use. Cheap to clone.
+#[derive(Clone)]
+pub struct InstanceContext(Arc<Inner>);
+
+struct Inner {
+    region_name: Arc<str>,
+    worker: Arc<str>,
+    instance: InstanceId,
+    width: u16,
+    lease: Lease,
+    hook: Hook,
+    region: RegionHandle,
+}
+
+impl InstanceContext {
+    pub(crate) fn new(
+        place: &Place,
+        instance: InstanceId,
+        width: u16,
+        region: RegionHandle,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            region_name: Arc::clone(&place.region),
+            worker: Arc::clone(&place.worker),
+            instance,
+            width,
+            lease: place.lease.clone(),
+            hook: place.hook.clone(),
+            region,
+        }))
+    }
+
+    /// A context without a region around it, for tests of an operator by itself: instance 0 of 1
+    /// with a lease that does not end.
+    #[must_use]
+    pub fn alone(operator: impl Into<String>) -> Self {
+        let place = Place {
+            region: "alone".into(),
+            worker: "alone".into(),
+            lease: Lease::unlimited(),
+            hook: Hook::default(),
+        };
+        let instance = InstanceId {
+            operator: operator.into(),
+            index: 0,
+        };
+        Self::new(&place, instance, 1, RegionHandle::new(|_| {}))
+    }
+
+    /// Which instance this is.
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.0.instance
+    }
+
+    /// How many instances the operator has.
+    #[must_use]
+    pub fn width(&self) -> u16 {
+        self.0.width
+    }
+
+    /// The region's name.
+    #[must_use]
+    pub fn region_name(&self) -> &str {
+        &self.0.region_name
+    }
+
+    /// The name of the worker that the instance runs on.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        &self.0.worker
+    }
+
+    /// The worker's lease: to be checked right before every effect outside the region.
+    #[must_use]
+    pub fn lease(&self) -> &Lease {
+        &self.0.lease
+    }
+
+    /// Where named points are reported to.
+    #[must_use]
+    pub fn hook(&self) -> &Hook {
+        &self.0.hook
+    }
+
+    /// By which the instance asks for a cut or a reset.
+    #[must_use]
+    pub fn region(&self) -> &RegionHandle {
+        &self.0.region
+    }
+}
+
+impl fmt::Debug for InstanceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InstanceContext")
+            .field("region", &self.0.region_name)
+            .field("worker", &self.0.worker)
+            .field("instance", &self.0.instance)
+            .field("width", &self.0.width)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all instances of a worker have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) region: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) lease: Lease,
+    pub(crate) hook: Hook,
+}

@@ -1,0 +1,139 @@
+//! What a worker tells its instances, and what they report.
+
+use tokio::sync::mpsc;
+
+use crate::graph::spec::Erased;
+use crate::manifest::ObjectRecord;
+use crate::protocol::{InstanceId, InstanceTimings, Stamp};
+
+/// Orders that wait for an instance; one that leaves so many untaken has failed.
+pub(crate) const CONTROL_CAPACITY: usize = 64;
+
+/// An order to one instance. Taken between two batches.
+pub(crate) enum Control {
+    /// Close the streams of the attempt before, stand at `restore`, open these streams, pause.
+    Reset(Box<Reset>),
+    /// A start operator pauses and drains.
+    Drain { stamp: Stamp, last: bool },
+    /// A start operator goes on.
+    Resume,
+    /// The cut is complete in the whole region: commit and tell the operator.
+    Checkpointed { seq: u64, oldest_retained: u64 },
+}
+
+/// See [`Control::Reset`].
+pub(crate) struct Reset {
+    pub(crate) stamp: Stamp,
+    /// The receiver of the input port; `None` for start operators.
+    pub(crate) input: Option<Erased>,
+    /// The channels that end in the input port: so many markers make a drain complete.
+    pub(crate) channels: Vec<usize>,
+    /// One route for each connection.
+    pub(crate) routes: Vec<Erased>,
+    pub(crate) restore: Restore,
+}
+
+/// The state that an instance is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Restore {
+    /// The region has never run.
+    First,
+    /// The state before the first tuple.
+    Initial,
+    /// A cut; without an object for an operator that wrote none.
+    Cut {
+        seq: u64,
+        oldest_retained: u64,
+        object: Option<ObjectRecord>,
+        tokens: Vec<Vec<u8>>,
+    },
+}
+
+impl Restore {
+    /// The cut that the region stands at; 0 before the first.
+    pub(crate) fn seq(&self) -> u64 {
+        match self {
+            Self::First | Self::Initial => 0,
+            Self::Cut { seq, .. } => *seq,
+        }
+    }
+
+    pub(crate) fn oldest_retained(&self) -> u64 {
+        match self {
+            Self::First | Self::Initial => 0,
+            Self::Cut {
+                oldest_retained, ..
+            } => *oldest_retained,
+        }
+    }
+}
+
+/// What happened at an instance.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) instance: InstanceId,
+    /// Counts the starts of instances at this worker: tells an instance from its predecessor.
+    pub(crate) launch: u64,
+    /// The round it is about; its term is that of the last reset.
+    pub(crate) stamp: Stamp,
+    pub(crate) event: InstanceEvent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum InstanceEvent {
+    /// Drained and prepared.
+    Prepared { last: bool },
+    /// State and output of the cut are durable.
+    Durable {
+        object: Option<ObjectRecord>,
+        token: Option<StagedToken>,
+        timings: InstanceTimings,
+    },
+    /// Stands at the restore point with open streams.
+    ResetDone,
+    /// The output of the cut is committed and the operator knows that it is complete.
+    Committed { seq: u64 },
+    /// Can't go on in this attempt. `alive`: can be reset in place.
+    Failed {
+        reason: String,
+        permanent: bool,
+        alive: bool,
+    },
+    /// Has produced its last tuple.
+    Ended,
+    /// Asks for a cut.
+    CutWanted,
+    /// Asks for a reset.
+    ResetWanted { reason: String },
+}
+
+/// What a sink has staged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StagedToken {
+    pub(crate) token: Vec<u8>,
+    pub(crate) can_take_back: bool,
+}
+
+/// An instance's way to its worker.
+///
+/// The channel has no bound of its own: an instance answers each order with a fixed number of
+/// reports, and wishes are sent once until they are granted.
+#[derive(Debug, Clone)]
+pub(crate) struct Reporter {
+    pub(crate) instance: InstanceId,
+    pub(crate) launch: u64,
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
+}
+
+impl Reporter {
+    pub(crate) fn report(&self, stamp: Stamp, event: InstanceEvent) {
+        let instance = self.instance.clone();
+        // A worker that is gone wants no reports.
+        let _ = self.reports.send(Report {
+            instance,
+            launch: self.launch,
+            stamp,
+            event,
+        });
+    }
+}

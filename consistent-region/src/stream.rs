@@ -1,0 +1,17 @@
+//! The data plane: bounded channels of batches between operators.
+//!
+//! A channel lives for one reset attempt. Batches and drain markers keep their order on it. A
+//! receiving instance has one channel that all its senders share; every sender holds a slot in it
+//! before it takes more input, which is what back-pressure is made of.
+
+mod element;
+mod route;
+
+pub(crate) use element::{Element, Item, Marker};
+pub(crate) use route::{Closed, Partitioner, Route, Target};
+
+/// The greatest number of tuples in a batch.
+pub const BATCH_TUPLES: usize = 1_024;
+
+/// Batches that a channel holds for each of its senders.
+pub(crate) const BATCHES_PER_SENDER: usize = 4;

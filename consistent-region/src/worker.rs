@@ -1,0 +1,14 @@
+//! The worker side of a region: one a process. Runs the instances that are placed on it.
+//!
+//! `Machine` is the protocol, without I/O, clock or actix; [`RegionWorker`] is the actor that
+//! carries out what it decides. [`Lease`] is what sources and sinks check before each effect.
+
+mod actor;
+mod lease;
+mod machine;
+mod round;
+mod wiring;
+
+pub use actor::{GetStatus, RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle, WorkerStatus};
+pub use lease::{Lease, LeaseLost};
+pub use machine::Dropped;

@@ -1,0 +1,112 @@
+//! The streams of one attempt: which instance sends to which, and by what.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::graph::Region;
+use crate::graph::spec::Erased;
+use crate::protocol::{InstanceId, Placement};
+use crate::stream::BATCHES_PER_SENDER;
+
+/// The ends that one instance gets.
+#[derive(Default)]
+pub(crate) struct Ends {
+    pub(crate) input: Option<Erased>,
+    pub(crate) channels: Vec<usize>,
+    pub(crate) routes: Vec<Erased>,
+}
+
+/// A stream that leaves the worker.
+pub(crate) struct Outbound {
+    pub(crate) channel: usize,
+    pub(crate) worker_epoch: u64,
+    pub(crate) address: String,
+}
+
+/// The streams of one attempt, as far as they touch one worker.
+#[derive(Default)]
+pub(crate) struct Wiring {
+    pub(crate) ends: BTreeMap<InstanceId, Ends>,
+    /// Streams from other workers: where their batches go, by channel.
+    pub(crate) inbound: HashMap<usize, Erased>,
+    /// Streams to other workers.
+    pub(crate) outbound: Vec<Outbound>,
+}
+
+/// A placement that this worker can't carry out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WiringError {
+    #[error("{0} is placed nowhere")]
+    NotPlaced(InstanceId),
+    #[error("the streams of {0} do not fit: this is a defect")]
+    Types(InstanceId),
+}
+
+/// Makes the channels of every instance in `mine`.
+pub(crate) fn wire(
+    region: &Region,
+    placement: &Placement,
+    mine: &[InstanceId],
+) -> Result<Wiring, WiringError> {
+    let plan = region.plan();
+    let local: Vec<usize> = mine.iter().filter_map(|id| plan.index_of(id)).collect();
+    let mut wiring = Wiring::default();
+    let mut senders: HashMap<usize, Erased> = HashMap::new();
+    for &to in &local {
+        let id = &plan.instances[to].id;
+        let into: Vec<_> = plan.into_instance(to).collect();
+        let ends = wiring.ends.entry(id.clone()).or_default();
+        let Some((_, first)) = into.first() else {
+            continue;
+        };
+        // A sender may hold a slot that it does not use: each needs some of its own.
+        let capacity = into.len() * BATCHES_PER_SENDER;
+        let (sender, receiver) = region.connection(first.connection).channel(capacity);
+        ends.input = Some(receiver);
+        for (channel, planned) in into {
+            let clone = region.connection(planned.connection).clone_sender(&sender);
+            let clone = clone.ok_or_else(|| WiringError::Types(id.clone()))?;
+            ends.channels.push(channel);
+            match local.contains(&planned.from) {
+                true => senders.insert(channel, clone),
+                false => wiring.inbound.insert(channel, clone),
+            };
+        }
+    }
+    for &from in &local {
+        let id = &plan.instances[from].id;
+        let mut routes: BTreeMap<usize, Vec<(usize, Erased)>> = BTreeMap::new();
+        for (channel, planned) in plan.out_of_instance(from) {
+            let sender = match senders.remove(&channel) {
+                Some(sender) => sender,
+                None => {
+                    let (sender, _) = region
+                        .connection(planned.connection)
+                        .channel(BATCHES_PER_SENDER);
+                    let to = &plan.instances[planned.to].id;
+                    let placed = placement
+                        .instances
+                        .iter()
+                        .find(|placed| &placed.instance == to);
+                    let placed = placed.ok_or_else(|| WiringError::NotPlaced(to.clone()))?;
+                    wiring.outbound.push(Outbound {
+                        channel,
+                        worker_epoch: placed.worker_epoch,
+                        address: placed.address.clone(),
+                    });
+                    sender
+                }
+            };
+            routes
+                .entry(planned.connection)
+                .or_default()
+                .push((channel, sender));
+        }
+        let ends = wiring.ends.entry(id.clone()).or_default();
+        for (connection, senders) in routes {
+            let route = region.connection(connection).route(senders);
+            ends.routes
+                .push(route.ok_or_else(|| WiringError::Types(id.clone()))?);
+        }
+    }
+    Ok(wiring)
+}

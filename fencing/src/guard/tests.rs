@@ -1,6 +1,0 @@
-//! Tests of the guard: behaviour, every interleaving of the real procedures, and a real folder.
-
-mod behaviour;
-mod explore;
-mod folder;
-mod interleavings;
