@@ -39,7 +39,7 @@ jdk_package() {
 }
 
 install_packages() {
-  local root=() wanted=("$@") options=(-y --no-install-recommends -o DPkg::Lock::Timeout=300) size
+  local root=() wanted=("$@") options=(--no-install-recommends -o DPkg::Lock::Timeout=300) size
   command -v apt-get >/dev/null ||
     die "missing: ${wanted[*]}. This is no Debian: install MariaDB's server and client, a JDK of 17 or later and Maven yourself"
   if [ "$(id -u)" != 0 ]; then
@@ -49,9 +49,10 @@ install_packages() {
   fi
   say "installing ${wanted[*]}; first apt-get update, about 10 MB"
   "${root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update >&2 || say "apt-get update failed; going on with the lists there are"
+  # without --yes, which would win over --assume-no
   size=$(LC_ALL=C apt-get "${options[@]}" --assume-no install "${wanted[@]}" 2>/dev/null | grep '^Need to get' || true)
   say "${size:-apt does not say how much it will get}"
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "${options[@]}" install "${wanted[@]}" >&2 ||
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q --yes "${options[@]}" install "${wanted[@]}" >&2 ||
     die "apt-get could not install ${wanted[*]} (its words are above)"
 }
 
@@ -64,7 +65,7 @@ jars_folder() {
 
 # build_jars FOLDER: Canal, ZooKeeper and our launcher, once per machine and version
 build_jars() {
-  local jars=$1 work
+  local jars=$1 work trust=()
   [ -e "$jars/complete" ] && return
   mkdir -p "$CACHE"
   (
@@ -73,7 +74,11 @@ build_jars() {
     say "building the Canal server into $jars; Maven fetches up to 62 MB, less what its local repository has"
     work=$(mktemp -d "$CACHE/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    maven "$work" || { say "Maven failed; trying once more"; maven "$work"; } || die "Maven could not build the Canal server (its words are above)"
+    maven "$work" || {
+      say "Maven failed; trying once more, with the certificates that the system trusts"
+      mapfile -t trust < <(trust_the_system "$work/trust.p12")
+      maven "$work" "${trust[@]}"
+    } || die "Maven could not build the Canal server (its words are above)"
     cp "$work/target/canal-node.jar" "$work/jars/"
     touch "$work/jars/complete"
     rm -rf "$jars"
@@ -81,7 +86,14 @@ build_jars() {
   ) 8>"$CACHE/build.lock" 9>&-
 }
 
-maven() { # WORK
-  mvn -q -B -Dstyle.color=never -f "$HERE/canal-node/pom.xml" -Dbuild.dir="$1/target" -DoutputDirectory="$1/jars" \
-    package dependency:copy-dependencies -DincludeScope=runtime >&2
+# prints the options that make Maven use the store, or nothing when there is no bundle to make it of
+trust_the_system() { # STORE
+  local bundle=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
+  [ -r "$bundle" ] && java "$HERE/lib/TrustStore.java" "$bundle" "$1" || return 0
+  printf '%s\n' "-Djavax.net.ssl.trustStore=$1" -Djavax.net.ssl.trustStorePassword=changeit
+}
+
+maven() { # WORK [OPTION...]
+  mvn -q -B -Dstyle.color=never -f "$HERE/canal-node/pom.xml" -Dbuild.dir="$1/target" -Djars.dir="$1/jars" \
+    -Dmaven.wagon.http.retryHandler.count=5 "${@:2}" package >&2
 }
