@@ -73,23 +73,32 @@ launch() {
   record_process "$name" $!
 }
 
-# wait_ready NAME SECONDS LOG TEST...: polls TEST; 1 when the process ends before, 2 when the limit is over
+# wait_ready NAME SECONDS LOG TEST...: polls TEST; 1 when the process ends before or the limit is over
 wait_ready() {
   local name=$1 limit=$2 log=$3 deadline
   shift 3
   deadline=$((SECONDS + limit))
   until "$@"; do
     if ! alive "$name"; then
-      say "$name: the process ended before it was ready; the end of its log, $log:"
-      tail -n 25 "$log" >&2 || true
+      show_log "$name: the process ended before it was ready" "$log"
       return 1
     fi
     if ((SECONDS >= deadline)); then
-      say "$name: not ready after $limit s; the end of its log, $log:"
-      tail -n 25 "$log" >&2 || true
-      return 2
+      show_log "$name: not ready after $limit s" "$log"
+      return 1
     fi
     sleep 0.05
+  done
+}
+
+# A Java service's LOG.out beside LOG.log has what it said before it could log.
+show_log() { # WHAT LOG
+  local log
+  say "$1"
+  for log in "$2" "${2%.log}.out"; do
+    [ -s "$log" ] || continue
+    say "the end of $log:"
+    tail -n 20 "$log" | cut -c1-300 >&2
   done
 }
 

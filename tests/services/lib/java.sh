@@ -5,7 +5,7 @@
 java_service() {
   local name=$1 log=$2 level=$3
   shift 3
-  # a log that a restart went on with keeps what led to the restart; standard output has what logback has not
+  # both are appended to over restarts: what led to one stays to be read
   launch "$name" "${log%.log}.out" java -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true \
     --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.util=ALL-UNNAMED \
     -Dlogback.configurationFile="$HERE/canal-node/logback.xml" -Dlockkeeper.log="$log" -Dlockkeeper.level="$level" \
@@ -34,7 +34,7 @@ forceSync=no
 CFG
   java_service zookeeper "$home/zookeeper.log" WARN -Xmx128m -XX:TieredStopAtLevel=1 \
     -Dzookeeper.jmx.log4j.disable=true org.apache.zookeeper.server.quorum.QuorumPeerMain "$home/zoo.cfg"
-  wait_ready zookeeper 30 "$home/zookeeper.out" zookeeper_answers
+  await_service zookeeper
 }
 
 zookeeper_answers() {
@@ -74,6 +74,7 @@ start_canal_ha_1_on() { start_canal_ha canal-ha-1 "$1"; }
 start_canal_ha_2_on() { start_canal_ha canal-ha-2 "$1"; }
 
 start_canal_ha() { # NAME PORT
+  alive zookeeper || die "$1: ZooKeeper is not running in $DIR"
   start_canal_node "$1" "$2" 256m <<CFG
 destinations=$HA_DESTINATIONS
 zookeeper=$(address zookeeper)
@@ -84,6 +85,7 @@ CFG
 # start_canal_node NAME PORT HEAP: the rest of its settings on stdin
 start_canal_node() {
   local name=$1 home=$DIR/$1
+  alive mariadb || die "$name: MariaDB is not running in $DIR, and without it Canal would never be ready"
   make_password "$DIR/canal-password"
   mkdir -p "$home/meta"
   rm -f "$home/state"
@@ -98,11 +100,10 @@ dataDir=$home/meta
 stateFile=$home/state
 CFG
   java_service "$name" "$home/canal.log" INFO "-Xmx$3" lockkeeper.services.CanalNode "$home/node.properties"
-  canal_node=$name
-  wait_ready "$name" 90 "$home/canal.out" canal_answers
+  await_service "$name"
 }
 
 # Ready is: serving, and each destination that this node runs has asked the database for its binlog.
-canal_answers() {
-  grep -qsx READY "$DIR/$canal_node/state" && port_open "$(<"$DIR/$canal_node/port")"
+canal_answers() { # NAME
+  grep -qsx READY "$DIR/$1/state" && port_open "$(<"$DIR/$1/port")"
 }

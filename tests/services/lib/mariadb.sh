@@ -62,7 +62,7 @@ CNF
     --innodb-buffer-pool-size=64M --innodb-log-file-size=64M --max-allowed-packet=64M --max-connections=500 \
     --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --performance-schema=OFF \
     --init-file="$home/accounts.sql"
-  wait_ready mariadb 60 "$home/mariadb.log" mariadb_answers
+  await_service mariadb
 }
 
 mariadb_answers() {

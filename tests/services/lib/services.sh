@@ -4,12 +4,25 @@
 . "$HERE/lib/mariadb.sh"
 . "$HERE/lib/java.sh"
 
-# Starts a service unless it runs. A record whose process is gone, by kill -9 or a reboot, counts as not running.
+# Starts a service unless it runs. A record whose process is gone, by kill -9 or a reboot, counts as not running;
+# one that runs may have been started by a call that was killed while it waited.
 ensure_running() { # NAME
-  if alive "$1"; then return; fi
+  if alive "$1"; then
+    await_service "$1" || die "$1 runs as process $PID and is not ready"
+    return
+  fi
   if [ -e "$DIR/$1/pid" ]; then say "$1: its process $PID is gone; starting it again"; fi
   rm -f "$DIR/$1/pid"
   "start_${1//-/_}"
+}
+
+# The limits are several times what a start takes on two busy cores.
+await_service() { # NAME
+  case $1 in
+    mariadb) wait_ready mariadb 60 "$DIR/mariadb/mariadb.log" mariadb_answers ;;
+    zookeeper) wait_ready zookeeper 30 "$DIR/zookeeper/zookeeper.log" zookeeper_answers ;;
+    canal*) wait_ready "$1" 90 "$DIR/$1/canal.log" canal_answers "$1" ;;
+  esac
 }
 
 # The addresses of what runs, one NAME=value a line. A password is given by the file that has it.
