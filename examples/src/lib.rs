@@ -1,1 +1,3 @@
-//! Shared parts of the example clusters.
+//! The example clusters and the parts that their programs share.
+
+pub mod orders;

@@ -1,1 +1,15 @@
-//! Leader election, retrieval and fenced effects.
+//! Leader election and retrieval, leader tokens, registration, and effects that a deposed leader
+//! cannot make.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`clock`] | a clock that goes on while the machine sleeps, and the deadline of a leadership |
+//! | [`guard`] | fenced effects in a shared store, without locks |
+//!
+//! A leader that was stopped (by the scheduler, a debugger, a sleeping laptop) does not know that
+//! it has been replaced. Nothing in here trusts that it would: what it may do is decided by its
+//! own clock right before each effect ([`clock::LocalDeadline`]), by the token that endpoints
+//! compare, and by the store ([`guard::EpochGuard`]).
+
+pub mod clock;
+pub mod guard;

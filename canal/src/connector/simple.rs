@@ -1,0 +1,301 @@
+//! The connector that is pulled.
+
+use std::time::Duration;
+
+use super::connection::Connection;
+use crate::access::CanalNodeAccessStrategy;
+use crate::error::{CanalError, SessionPhase};
+use crate::filter::Filter;
+use crate::identity::ClientIdentity;
+use crate::message::{BatchId, Message};
+use crate::session::{Request, SessionConfig};
+
+/// A client of one destination that is pulled: connect, subscribe, then
+/// [`get_without_ack`](Self::get_without_ack) and [`ack`](Self::ack) in turn.
+///
+/// # Errors and the connection
+/// When an error [ends the connection](CanalError::ends_connection), every call but
+/// [`connect`](Self::connect) says [`CanalError::NotConnected`] from then on. After `connect` and
+/// [`subscribe`](Self::subscribe) everything that was not acknowledged comes again. Nothing is
+/// repaired behind the caller's back: that would hide that batches came twice.
+///
+/// # Dropped futures
+/// `get_without_ack`, `ack`, `rollback` and `confirm_acks` may be dropped at any time, for example
+/// by `select!`: what was fetched comes with the next call. Dropping `connect`, `subscribe` or
+/// `unsubscribe` closes the connection.
+///
+/// # What differs from Java's
+/// - `ack(id)` acknowledges all batches up to `id`.
+/// - [`rollback_to`](Self::rollback_to) gives back `id` and every later batch; on the wire there
+///   is only "roll back all", because a server loses rows when a single batch is rolled back.
+/// - `subscribe` always rolls back, and waits until the server has done it.
+/// - A batch that was acknowledged or rolled back, or that another connection brought, is refused
+///   here and not sent.
+#[derive(Debug)]
+pub struct SimpleCanalConnector {
+    config: SessionConfig,
+    frame_limit: usize,
+    strategy: Box<dyn CanalNodeAccessStrategy>,
+    connection: Option<Connection>,
+    /// The last epoch of the connections before.
+    epoch: u64,
+    address: Option<String>,
+}
+
+impl SimpleCanalConnector {
+    pub(super) fn new(
+        config: SessionConfig,
+        frame_limit: usize,
+        strategy: Box<dyn CanalNodeAccessStrategy>,
+    ) -> Self {
+        Self {
+            config,
+            frame_limit,
+            strategy,
+            connection: None,
+            epoch: 0,
+            address: None,
+        }
+    }
+
+    /// Destination and client id.
+    pub fn identity(&self) -> &ClientIdentity {
+        &self.config.identity
+    }
+
+    /// The server of the connection.
+    pub fn address(&self) -> Option<&str> {
+        self.connection.as_ref().and(self.address.as_deref())
+    }
+
+    /// Dials and authenticates; does nothing while connected. Each node of the access strategy is
+    /// tried once at most.
+    ///
+    /// # Errors
+    /// [`CanalError::AuthFailed`] at once; else the last node's [`CanalError::Unreachable`],
+    /// [`CanalError::Timeout`], [`CanalError::Closed`] or [`CanalError::Protocol`].
+    pub async fn connect(&mut self) -> Result<(), CanalError> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let mut last_error = None;
+        for _ in 0..self.strategy.node_count().max(1) {
+            let address = self.strategy.next_node()?;
+            let config = self.config.clone();
+            match Connection::open(&address, config, self.frame_limit, self.epoch).await {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    self.address = Some(address);
+                    return Ok(());
+                }
+                Err(error @ CanalError::AuthFailed { .. }) => return Err(error),
+                Err(error) => last_error = Some(error),
+            }
+        }
+        Err(last_error.unwrap_or(CanalError::NotConnected))
+    }
+
+    /// Closes the connection. What is not acknowledged comes again after the next subscription.
+    /// Acknowledgements that were sent may still fail unseen: see
+    /// [`confirm_acks`](Self::confirm_acks).
+    pub async fn disconnect(&mut self) {
+        if let Some(connection) = self.take() {
+            connection.close().await;
+        }
+    }
+
+    /// Whether there is a connection with a subscription, and the server has not closed it or
+    /// sent an error, as far as can be seen without asking it.
+    pub fn check_valid(&mut self) -> bool {
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        if connection.check().is_err() {
+            self.take();
+            return false;
+        }
+        self.connection
+            .as_ref()
+            .is_some_and(|open| open.session().phase() == SessionPhase::Streaming)
+    }
+
+    /// Subscribes, or subscribes again with another filter, and gives back everything that is not
+    /// acknowledged. The first subscription of a client id begins with the oldest entry that the
+    /// server holds.
+    ///
+    /// # Errors
+    /// [`CanalError::NotRunningHere`] when the server does not run the destination;
+    /// [`CanalError::NotConnected`]; [`CanalError::Server`]; what breaks a connection.
+    pub async fn subscribe(&mut self, filter: &Filter) -> Result<(), CanalError> {
+        let mut connection = self.take().ok_or(CanalError::NotConnected)?;
+        let result = connection.subscribe(filter.wire()).await;
+        self.put_back(connection, result)
+    }
+
+    /// Gives up the subscription. **With ZooKeeper the server also deletes this client's
+    /// position**: the next subscription begins anew.
+    ///
+    /// # Errors
+    /// [`CanalError::NotConnected`]; [`CanalError::Server`]; what breaks a connection.
+    pub async fn unsubscribe(&mut self) -> Result<(), CanalError> {
+        let mut connection = self.take().ok_or(CanalError::NotConnected)?;
+        let result = connection.unsubscribe().await;
+        self.put_back(connection, result)
+    }
+
+    /// The next batch, acknowledged at once: **what the caller does not get done is lost**. Use
+    /// [`get_without_ack`](Self::get_without_ack) where that matters.
+    ///
+    /// # Errors
+    /// Those of `get_without_ack` and [`ack`](Self::ack).
+    pub async fn get(
+        &mut self,
+        fetch_size: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Message>, CanalError> {
+        let message = self.get_without_ack(fetch_size, timeout).await?;
+        if let Some(message) = &message {
+            self.ack(message.id()).await?;
+        }
+        Ok(message)
+    }
+
+    /// The next batch, or `None` if there is none. It waits at the server for [`ack`](Self::ack)
+    /// or [`rollback`](Self::rollback); meanwhile later batches can be fetched. A server stops
+    /// delivering when its buffer is full of what is not acknowledged (by default 16,384 entries
+    /// or 16 MiB).
+    ///
+    /// `fetch_size` is 1 to 2,097,151: KiB of entries in the server's default mode (the batch ends
+    /// with the entry that exceeds it), entries in its ITEMSIZE mode. Without `timeout` the answer
+    /// comes at once. With it the server waits **until the batch is full**, not until something is
+    /// there, and holds up other clients meanwhile: prefer `None` and a short pause.
+    ///
+    /// # Errors
+    /// [`CanalError::NotSubscribed`]; [`CanalError::InvalidArgument`] for a fetch size out of
+    /// range, a time-out of zero or one not below `request_timeout`; [`CanalError::EpochEnded`]
+    /// when batches were stolen or rolled back by somebody else; [`CanalError::UnknownBatch`] or
+    /// [`CanalError::NotTheFirst`] when the server has refused an acknowledgement sent before;
+    /// [`CanalError::FrameTooLarge`]; what breaks a connection.
+    pub async fn get_without_ack(
+        &mut self,
+        fetch_size: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Message>, CanalError> {
+        let result = self.open()?.fetch(fetch_size, timeout).await;
+        self.settle(result)
+    }
+
+    /// Acknowledges all batches up to `batch`, in order. The server does not answer: whether it
+    /// has accepted is known with the next answer ([`get_without_ack`](Self::get_without_ack),
+    /// [`confirm_acks`](Self::confirm_acks)).
+    ///
+    /// # Errors
+    /// Sent nothing and harmed nothing: [`CanalError::StaleBatch`] for a batch of another epoch,
+    /// [`CanalError::UnknownBatch`] for one that is not outstanding. Else what breaks a connection.
+    pub async fn ack(&mut self, batch: BatchId) -> Result<(), CanalError> {
+        self.silent(Request::Acknowledge(batch)).await
+    }
+
+    /// Gives back all batches that are not acknowledged: they come again, with new numbers.
+    ///
+    /// # Errors
+    /// [`CanalError::NotSubscribed`]; what breaks a connection.
+    pub async fn rollback(&mut self) -> Result<(), CanalError> {
+        self.silent(Request::RollbackAll).await
+    }
+
+    /// Gives back `batch` and all later ones.
+    ///
+    /// # Errors
+    /// [`CanalError::EarlierBatchesOutstanding`] when earlier ones are not acknowledged;
+    /// [`CanalError::StaleBatch`], [`CanalError::UnknownBatch`] as in [`ack`](Self::ack); what
+    /// breaks a connection.
+    pub async fn rollback_to(&mut self, batch: BatchId) -> Result<(), CanalError> {
+        self.silent(Request::RollbackTo(batch)).await
+    }
+
+    /// Waits until the server has accepted every acknowledgement and rollback that was sent. It is
+    /// also a keep-alive: server and network are known to work when it returns.
+    ///
+    /// # Errors
+    /// [`CanalError::UnknownBatch`], [`CanalError::NotTheFirst`] when the server refused one; what
+    /// breaks a connection.
+    pub async fn confirm_acks(&mut self) -> Result<(), CanalError> {
+        let result = self.open()?.probe().await;
+        self.settle(result)
+    }
+
+    /// Batches that were handed out and wait for an acknowledgement.
+    pub fn outstanding_batches(&self) -> usize {
+        self.connection
+            .as_ref()
+            .map_or(0, |open| open.session().ledger().unacknowledged())
+    }
+
+    /// Acknowledgements that were sent and that the server has not confirmed yet.
+    pub fn unconfirmed_acks(&self) -> usize {
+        self.connection
+            .as_ref()
+            .map_or(0, |open| open.session().ledger().unconfirmed())
+    }
+
+    /// The last batch whose acknowledgement the server has confirmed on this connection.
+    pub fn last_confirmed(&self) -> Option<BatchId> {
+        self.connection
+            .as_ref()
+            .and_then(|open| open.session().ledger().last_confirmed())
+    }
+
+    /// The epoch of the connection, or of the last one: batches of others are void.
+    pub fn epoch(&self) -> u64 {
+        self.connection
+            .as_ref()
+            .map_or(self.epoch, |open| open.session().ledger().epoch())
+    }
+
+    async fn silent(&mut self, request: Request) -> Result<(), CanalError> {
+        let result = self.open()?.send_silent(request).await;
+        self.settle(result)
+    }
+
+    fn open(&mut self) -> Result<&mut Connection, CanalError> {
+        self.connection.as_mut().ok_or(CanalError::NotConnected)
+    }
+
+    /// Takes the connection away if its session is over.
+    fn settle<T>(&mut self, result: Result<T, CanalError>) -> Result<T, CanalError> {
+        if let Err(error) = &result
+            && !self.refused_here(error)
+        {
+            self.take();
+        }
+        result
+    }
+
+    /// Whether an error left the session as it was: refused before anything was sent.
+    fn refused_here(&self, error: &CanalError) -> bool {
+        let open = self.connection.as_ref();
+        let lives = open.is_some_and(|open| open.session().phase() != SessionPhase::Closed);
+        let transport = matches!(
+            error,
+            CanalError::Closed { .. }
+                | CanalError::Timeout { .. }
+                | CanalError::FrameTooLarge { .. }
+        );
+        lives && !transport
+    }
+
+    fn put_back<T>(
+        &mut self,
+        connection: Connection,
+        result: Result<T, CanalError>,
+    ) -> Result<T, CanalError> {
+        self.connection = Some(connection);
+        self.settle(result)
+    }
+
+    fn take(&mut self) -> Option<Connection> {
+        self.epoch = self.epoch();
+        self.connection.take()
+    }
+}

@@ -1,0 +1,110 @@
+//! Columns as they came.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::protocol::generated::entry as wire;
+
+/// The columns of one image of a row.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    columns: &'a [wire::Column],
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn new(columns: &'a [wire::Column]) -> Self {
+        Self { columns }
+    }
+
+    /// The column of this name.
+    pub fn get(&self, name: &str) -> Option<Column<'a>> {
+        self.iter()
+            .find(|column| column.column.name == name.as_bytes())
+    }
+
+    /// All columns, in the table's order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Column<'a>> + use<'a> {
+        self.columns.iter().map(|column| Column { column })
+    }
+
+    /// Number of columns; fewer than the table has with a minimal row image.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+}
+
+impl fmt::Debug for Columns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// One column's value with what the server says about it.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    column: &'a wire::Column,
+}
+
+impl<'a> Column<'a> {
+    /// The name. Bytes that are not UTF-8, which no server sends, are shown as `�`.
+    pub fn name(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(&self.column.name)
+    }
+
+    /// The value as the server wrote it; `None` for NULL and for text that is not UTF-8. Bytes of
+    /// a blob stand here as characters up to U+00FF.
+    pub fn text(&self) -> Option<&'a str> {
+        if self.is_null() {
+            None
+        } else {
+            std::str::from_utf8(&self.column.value).ok()
+        }
+    }
+
+    /// Whether the value is NULL.
+    pub fn is_null(&self) -> bool {
+        self.column.is_null.unwrap_or(false)
+    }
+
+    /// Whether the column is part of the primary key.
+    pub fn is_key(&self) -> bool {
+        self.column.is_key
+    }
+
+    /// Whether an insert or update set it; never on the image before.
+    pub fn updated(&self) -> bool {
+        self.column.updated
+    }
+
+    /// MySQL's type, such as `int(11) unsigned`.
+    pub fn mysql_type(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(&self.column.mysql_type)
+    }
+
+    /// The number of `java.sql.Types`. It changes from row to row in unsigned columns.
+    pub fn sql_type(&self) -> i32 {
+        self.column.sql_type
+    }
+
+    /// The place in the table, from 0.
+    pub fn index(&self) -> i32 {
+        self.column.index
+    }
+}
+
+impl fmt::Debug for Column<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} = {:?}",
+            self.name(),
+            self.mysql_type(),
+            self.text()
+        )
+    }
+}

@@ -1,0 +1,149 @@
+//! MySQL's types as the server names them.
+//!
+//! The number of `java.sql.Types` that comes beside the name says nothing about the column: it
+//! depends on the value in unsigned columns.
+
+/// How a column's text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// `tinyint` to `bigint`, signed.
+    Signed,
+    /// `tinyint` to `bigint` unsigned, `bit`, `year`.
+    Unsigned,
+    /// `float`, `double`.
+    Float,
+    /// Each byte is a character up to U+00FF.
+    Bytes,
+    /// An index into names, from 1.
+    Enum,
+    /// Bits for names.
+    Set,
+    /// Text, decimals, dates, JSON.
+    Text,
+}
+
+/// The number of `java.sql.Types` for BLOB.
+const SQL_BLOB: i32 = 2004;
+
+impl Family {
+    /// By MySQL's type, such as `int(11) unsigned`, and the number beside it.
+    pub(super) fn of(mysql_type: &str, sql_type: i32) -> Self {
+        let end = mysql_type.find(|character: char| !character.is_ascii_alphanumeric());
+        let name = &mysql_type[..end.unwrap_or(mysql_type.len())];
+        let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if is(&[
+            "tinyint",
+            "smallint",
+            "mediumint",
+            "int",
+            "integer",
+            "bigint",
+            "serial",
+            "bool",
+        ]) {
+            let unsigned = mysql_type.split_ascii_whitespace().any(|word| {
+                ["unsigned", "zerofill"]
+                    .iter()
+                    .any(|w| w.eq_ignore_ascii_case(word))
+            });
+            return if unsigned {
+                Self::Unsigned
+            } else {
+                Self::Signed
+            };
+        }
+        if is(&["bit", "year"]) {
+            Self::Unsigned
+        } else if is(&["float", "double", "real"]) {
+            Self::Float
+        } else if is(&["enum"]) {
+            Self::Enum
+        } else if is(&["set"]) {
+            Self::Set
+        } else if sql_type == SQL_BLOB || is(BYTES) {
+            Self::Bytes
+        } else {
+            Self::Text
+        }
+    }
+}
+
+const BYTES: &[&str] = &[
+    "tinyblob",
+    "blob",
+    "mediumblob",
+    "longblob",
+    "binary",
+    "varbinary",
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+    "uuid",
+    "inet4",
+    "inet6",
+];
+
+/// The names in `enum('a','b')` or `set('a','b')`.
+pub(super) fn names(mysql_type: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut characters = mysql_type.chars().peekable();
+    while characters.any(|character| character == '\'') {
+        let mut name = String::new();
+        while let Some(character) = characters.next() {
+            match character {
+                '\'' if characters.peek() == Some(&'\'') => {
+                    characters.next();
+                    name.push('\'');
+                }
+                '\'' => break,
+                other => name.push(other),
+            }
+        }
+        names.push(name);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_follow_the_name() {
+        for (mysql_type, family) in [
+            ("int(11)", Family::Signed),
+            ("INT UNSIGNED", Family::Unsigned),
+            ("bigint(20) unsigned zerofill", Family::Unsigned),
+            ("tinyint(1)", Family::Signed),
+            ("bit(8)", Family::Unsigned),
+            ("year(4)", Family::Unsigned),
+            ("double(10,2)", Family::Float),
+            ("decimal(65,30)", Family::Text),
+            ("varbinary(16)", Family::Bytes),
+            ("longblob", Family::Bytes),
+            ("enum('a','b')", Family::Enum),
+            ("set('a')", Family::Set),
+            ("varchar(20)", Family::Text),
+            ("point", Family::Bytes),
+            ("interval", Family::Text),
+            ("", Family::Text),
+        ] {
+            assert_eq!(Family::of(mysql_type, 12), family, "{mysql_type}");
+        }
+        assert_eq!(Family::of("unheard-of", 2004), Family::Bytes);
+    }
+
+    #[test]
+    fn names_may_have_quotes_and_commas() {
+        assert_eq!(
+            names("enum('a','it''s','x,y','')"),
+            ["a", "it's", "x,y", ""]
+        );
+        assert!(names("enum").is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! Fills the orders table in MariaDB or MySQL and logs what it committed: the loader of the
+//! example `orders` on real servers. The password is read from `ORDERS_SQL_PASSWORD`.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use lockkeeper_examples::orders::database::{self, TableName};
+use lockkeeper_examples::orders::script::Script;
+
+#[derive(Debug, Parser)]
+#[command(about = "Fills the orders table; the password is read from ORDERS_SQL_PASSWORD")]
+struct Options {
+    /// The database: mysql://user@host:port
+    #[arg(long)]
+    url: String,
+    /// The table: SCHEMA.TABLE
+    #[arg(long, default_value = "shop.orders")]
+    table: TableName,
+    /// Make the table, empty, and end
+    #[arg(long)]
+    create: bool,
+    /// Row changes to write
+    #[arg(long, default_value_t = 200_000)]
+    rows: u64,
+    /// Seed of the changes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to log the committed transactions, as JSON lines
+    #[arg(long, default_value = "orders-load.jsonl")]
+    log: PathBuf,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let mut connection = database::connect(&options.url).await?;
+    if options.create {
+        return database::create_table(&mut connection, &options.table).await;
+    }
+    let script = Script::new(options.seed, options.rows);
+    database::load(&mut connection, &options.table, script, &options.log).await?;
+    println!(
+        "{} row changes committed to {}",
+        options.rows, options.table
+    );
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The main job: row changes of an orders table become totals per customer, exactly once,
+//! although workers and the leading coordinator are killed on the way.
+//!
+//! From the data to the process: [`account`] says what one change does to one customer,
+//! [`script`] makes the changes of the embedded source, [`totals`] and [`output`] are the region's
+//! operators, [`judge`] compares what was
+//! written with the truth, which [`database`] reads when the source is a real one.
+
+pub mod account;
+pub mod database;
+pub mod judge;
+pub mod output;
+pub mod script;
+pub mod totals;

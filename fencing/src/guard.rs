@@ -1,0 +1,62 @@
+//! Fenced effects in a shared store, without locks: what a deposed leader publishes is in nobody's
+//! history.
+//!
+//! A leader that writes checkpoints, manifests or any other numbered series into a store may be
+//! stopped between "am I still leader?" and the write, for as long as the scheduler likes. A lock
+//! or a lease does not help: the write comes after it was lost. [`EpochGuard`] needs from the
+//! store only *create if absent*, a consistent *list* and *read*:
+//!
+//! 1. A new leader with epoch E creates `fence-E`, *then* lists and chooses its base, the newest
+//!    manifest of the chain, then creates `base-E` and lists the fences once more. With a higher
+//!    one it steps down before any consequence.
+//! 2. A publisher creates `manifest-<sequence>.<E>`, *then* lists the fences. A higher one means
+//!    that the manifest is not published, and the publisher steps down.
+//! 3. Readers follow the chain of bases, never the greatest number.
+//! 4. What cannot be taken back (commits, acknowledgements, deletions) comes after the second look.
+//!
+//! Each of these rules, done the other way or left out, loses a published manifest or repeats a
+//! commit; `guard/tests` walks through every interleaving of this code to show that it does not.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use lockkeeper_fencing::guard::{EpochGuard, Guarded, GuardStore, MemoryGuardStore};
+//!
+//! # fn main() -> Result<(), lockkeeper_fencing::guard::GuardError> {
+//! let store: Arc<dyn GuardStore> = Arc::new(MemoryGuardStore::new());
+//! let Guarded::Done(mut old) = EpochGuard::enter(store.clone(), 1)? else { panic!("alone") };
+//! assert!(old.publish(1, b"first")?.is_done());
+//!
+//! let Guarded::Done(new) = EpochGuard::enter(store, 2)? else { panic!("the highest epoch") };
+//! assert_eq!(new.newest().map(|manifest| manifest.sequence), Some(1));
+//! assert!(!old.publish(2, b"too late")?.is_done());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! When not to use it: for effects outside the store. What cannot compare an epoch has to be made
+//! harmless by the successor.
+
+mod chain;
+mod entering;
+mod epoch_guard;
+mod error;
+mod file;
+mod memory;
+mod name;
+mod procedure;
+mod reader;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use chain::Chain;
+pub use entering::{Entering, Unusable};
+pub use epoch_guard::EpochGuard;
+pub use error::GuardError;
+pub use file::FileGuardStore;
+pub use memory::MemoryGuardStore;
+pub use name::ManifestId;
+pub use reader::{highest_fence, read_newest};
+pub use record::{Base, LeftOut};
+pub use store::{Creation, GuardStore, Guarded, MAX_RECORD_BYTES};

@@ -1,0 +1,219 @@
+//! How a service gets its transport: `RpcService::builder().bind(..)…start()`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lockkeeper_core::{Authority, RpcError, RpcErrorKind, RpcService, RpcServiceBuilder};
+use tokio_util::sync::CancellationToken;
+
+use crate::io_thread::IoThread;
+use crate::listener::listen;
+use crate::peers::Peers;
+use crate::settings::RemoteSettings;
+use crate::shared::Shared;
+use crate::transport::TcpTransport;
+use crate::wire::{Preface, VERSIONS, VersionRange};
+
+/// Adds [`bind`](Self::bind) to core's [`RpcServiceBuilder`].
+pub trait RemoteBuilderExt {
+    /// The service listens on this address (`host:port`) and can call other processes. Port 0
+    /// takes any free port.
+    fn bind(self, address: impl Into<String>) -> RemoteBuilder;
+}
+
+impl RemoteBuilderExt for RpcServiceBuilder {
+    fn bind(self, address: impl Into<String>) -> RemoteBuilder {
+        RemoteBuilder {
+            service: self,
+            bind: address.into(),
+            advertise: None,
+            allow_insecure: false,
+            application: String::new(),
+            versions: VERSIONS,
+            settings: RemoteSettings::default(),
+        }
+    }
+}
+
+/// Settings of a service that talks to other processes.
+///
+/// ```
+/// use lockkeeper_core::RpcService;
+/// use lockkeeper_remote::RemoteBuilderExt;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+/// # Ok::<(), lockkeeper_core::RpcError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct RemoteBuilder {
+    service: RpcServiceBuilder,
+    bind: String,
+    advertise: Option<String>,
+    allow_insecure: bool,
+    application: String,
+    versions: VersionRange,
+    settings: RemoteSettings,
+}
+
+impl RemoteBuilder {
+    /// The address (`host:port`) that other processes dial, if it is not the bound one: behind NAT
+    /// or in a container. Port 0 stands for the bound port.
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.advertise = Some(address.into());
+        self
+    }
+
+    /// Allows listening beyond loopback. Whoever reaches the port can then call every endpoint and
+    /// read along: only for networks in which every host and every user is trusted. Default: false.
+    pub fn allow_insecure(mut self, allow: bool) -> Self {
+        self.allow_insecure = allow;
+        self
+    }
+
+    /// The largest frame in bytes, see [`RemoteSettings::frame_limit_bytes`].
+    pub fn frame_limit(mut self, bytes: u32) -> Self {
+        self.settings.frame_limit_bytes = bytes;
+        self
+    }
+
+    /// The application's version, which peers see in their logs. Default: empty.
+    pub fn application_version(mut self, version: impl Into<String>) -> Self {
+        self.application = version.into();
+        self
+    }
+
+    /// All limits and times at once.
+    pub fn settings(mut self, settings: RemoteSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Pretends to speak only these protocol versions; for tests of peers of other ages.
+    #[doc(hidden)]
+    pub fn protocol_versions(mut self, min: u16, max: u16) -> Self {
+        self.versions = VersionRange { min, max };
+        self
+    }
+
+    /// Binds the address and starts the service with its I/O thread.
+    ///
+    /// # Errors
+    /// `InvalidConfiguration` for a setting that is not allowed, which includes an address beyond
+    /// loopback without [`allow_insecure`](Self::allow_insecure); `InvalidAddress`; `Unreachable`
+    /// if the address can't be bound.
+    pub async fn start(self) -> Result<RpcService, RpcError> {
+        self.settings.check()?;
+        if self.application.len() > MAX_APPLICATION_BYTES {
+            return Err(invalid(format!(
+                "application_version has {} bytes, the limit is {MAX_APPLICATION_BYTES} bytes",
+                self.application.len()
+            )));
+        }
+        let bind: Authority = self.bind.parse()?;
+        let unbound = |error: &dyn std::fmt::Display| {
+            RpcError::new(
+                RpcErrorKind::Unreachable,
+                format!("cannot bind {bind}: {error}"),
+            )
+        };
+        let io = IoThread::start().map_err(|error| unbound(&error))?;
+        let host = bind.host().to_owned();
+        let port = bind.port();
+        let allow_insecure = self.allow_insecure;
+        let bound = io.spawn(async move { bind_first(&host, port, allow_insecure).await });
+        let listener = bound.await.map_err(|error| unbound(&error))??;
+        let local = listener.local_addr().map_err(|error| unbound(&error))?;
+        let authority = self.advertised(&bind, local)?;
+        tracing::info!(%local, %authority, "listening");
+
+        let Self {
+            service,
+            application,
+            versions,
+            settings,
+            ..
+        } = self;
+        service.build_with(|endpoints| {
+            let incarnation = endpoints.incarnation();
+            let shared = Arc::new(Shared {
+                preface: Preface {
+                    versions,
+                    incarnation,
+                    frame_limit: settings.frame_limit_bytes,
+                    application,
+                    listening: authority.to_string(),
+                },
+                peers: Peers::new(incarnation),
+                io: io.handle().clone(),
+                shut: CancellationToken::new(),
+                settings,
+                authority,
+                endpoints,
+            });
+            io.spawn(listen(listener, Arc::clone(&shared)));
+            Ok(Arc::new(TcpTransport::new(shared, io)))
+        })
+    }
+
+    /// Where others dial: as advertised, else the bound host as it was written (a name stays a
+    /// name) with the real port.
+    fn advertised(&self, bind: &Authority, local: SocketAddr) -> Result<Authority, RpcError> {
+        let wanted = match &self.advertise {
+            Some(text) => text.parse()?,
+            None if local.ip().is_unspecified() => {
+                return Err(invalid(format!(
+                    "{} is no address that others can dial: set advertise(\"host:port\")",
+                    self.bind
+                )));
+            }
+            None => bind.clone(),
+        };
+        let port = if wanted.port() == 0 {
+            local.port()
+        } else {
+            wanted.port()
+        };
+        Authority::new(wanted.host(), port)
+    }
+}
+
+/// The longest application version, in bytes.
+const MAX_APPLICATION_BYTES: usize = 255;
+
+fn invalid(text: String) -> RpcError {
+    RpcError::new(RpcErrorKind::InvalidConfiguration, text)
+}
+
+/// Binds the first of the host's addresses that can be bound.
+async fn bind_first(
+    host: &str,
+    port: u16,
+    allow_insecure: bool,
+) -> Result<tokio::net::TcpListener, RpcError> {
+    let unbound = |error: std::io::Error| {
+        RpcError::new(
+            RpcErrorKind::Unreachable,
+            format!("cannot bind {host}:{port}: {error}"),
+        )
+    };
+    let addresses: Vec<_> = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(unbound)?
+        .collect();
+    if let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
+        && !allow_insecure
+    {
+        return Err(invalid(format!(
+            "{open} is reachable from other hosts, and whoever reaches it could call every \
+             endpoint: bind a loopback address, or say allow_insecure(true) if every host and \
+             user of that network is trusted"
+        )));
+    }
+    tokio::net::TcpListener::bind(addresses.as_slice())
+        .await
+        .map_err(unbound)
+}

@@ -1,0 +1,75 @@
+//! Ping and pong: whether the other process and the link to it are there.
+//!
+//! This says nothing about an endpoint: pings are answered by the I/O thread.
+
+use std::time::{Duration, Instant};
+
+use super::Loss;
+
+/// What [`Liveness::tick`] asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Ping(u64),
+    Dead(Loss),
+}
+
+/// Watches for silence. Whatever the peer sends is a sign of life.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    interval: Duration,
+    timeout: Duration,
+    heard: Instant,
+    looked: Instant,
+    pinged: Option<Instant>,
+    nonce: u64,
+}
+
+impl Liveness {
+    pub(super) fn new(interval: Duration, timeout: Duration, now: Instant) -> Self {
+        Self {
+            interval,
+            timeout,
+            heard: now,
+            looked: now,
+            pinged: None,
+            nonce: 0,
+        }
+    }
+
+    pub(super) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+        self.pinged = None;
+    }
+
+    /// The next time at which [`tick`](Self::tick) has something to say.
+    pub(super) fn next(&self) -> Instant {
+        match self.pinged {
+            Some(at) => at + self.timeout,
+            None => self.heard + self.interval,
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) -> Due {
+        // A process that was stopped itself (SIGSTOP, suspend) comes back with an old clock; what
+        // the peer sent meanwhile waits in the socket. The silence was ours: measure it anew.
+        let stalled = now.saturating_duration_since(self.looked) > self.interval + self.timeout / 2;
+        self.looked = now;
+        match self.pinged {
+            Some(at) if now.saturating_duration_since(at) >= self.timeout => {
+                if stalled {
+                    self.pinged = Some(now);
+                    return Due::Nothing;
+                }
+                Due::Dead(Loss::Silent(now.saturating_duration_since(self.heard)))
+            }
+            Some(_) => Due::Nothing,
+            None if now.saturating_duration_since(self.heard) >= self.interval => {
+                self.nonce += 1;
+                self.pinged = Some(now);
+                Due::Ping(self.nonce)
+            }
+            None => Due::Nothing,
+        }
+    }
+}

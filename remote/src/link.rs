@@ -1,0 +1,12 @@
+//! A connection with its socket: the shell around [`crate::connection`].
+//!
+//! [`introduce`] exchanges prefaces, [`LinkHandle`] is what callers hold, and the [`task`] on the
+//! I/O thread feeds the machine.
+
+mod handle;
+mod introduction;
+mod task;
+
+pub(crate) use handle::{LinkHandle, Opened, Peer, Request};
+pub(crate) use introduction::{IntroductionError, Role, introduce};
+pub(crate) use task::LinkTask;

@@ -1,0 +1,201 @@
+//! What callers hold of a connection, on whatever thread they are.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use lockkeeper_core::Authority;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::Role;
+use crate::connection::{CallEnd, Loss, OpenEnd};
+use crate::wire::{Connect, Farewell};
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// This run of the peer's service.
+    pub(crate) incarnation: Uuid,
+    /// Where the peer says that it can be dialled.
+    pub(crate) listening: Option<Authority>,
+    /// Its application's version.
+    pub(crate) application: String,
+    /// The socket's address.
+    pub(crate) socket: std::net::SocketAddr,
+    /// Whether we dialled or accepted.
+    pub(crate) role: Role,
+}
+
+/// How a session request ended; the task adds nothing to the machine's word.
+pub(crate) type Opened = OpenEnd;
+
+/// What callers ask of a link's task.
+pub(crate) enum Request {
+    Open {
+        connect: Connect,
+        deadline: Instant,
+        opener: oneshot::Sender<Opened>,
+    },
+    Call {
+        call: u32,
+        session: u32,
+        method: u16,
+        deadline: Instant,
+        payload: Bytes,
+        room: u32,
+        waiter: oneshot::Sender<CallEnd>,
+    },
+    Tell {
+        session: u32,
+        method: u16,
+        payload: Bytes,
+        room: u32,
+    },
+    Cancel {
+        call: u32,
+    },
+    Leave {
+        session: u32,
+    },
+    Retire {
+        reason: Farewell,
+        text: String,
+    },
+}
+
+/// A connection as its users see it. Its task lives on the I/O thread.
+pub(crate) struct LinkHandle {
+    peer: Peer,
+    frame_limit: u32,
+    requests: mpsc::UnboundedSender<Request>,
+    room: Semaphore,
+    room_limit: u32,
+    next_call: AtomicU32,
+    retired: AtomicBool,
+    loss: OnceLock<Loss>,
+    closed: CancellationToken,
+}
+
+impl LinkHandle {
+    /// A handle, and the receiver that its task takes.
+    pub(crate) fn new(
+        peer: Peer,
+        frame_limit: u32,
+        room_limit: u32,
+    ) -> (Self, mpsc::UnboundedReceiver<Request>) {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        let room = usize::try_from(room_limit).unwrap_or(Semaphore::MAX_PERMITS);
+        let handle = Self {
+            peer,
+            frame_limit,
+            requests,
+            room: Semaphore::new(room),
+            room_limit,
+            next_call: AtomicU32::new(1),
+            retired: AtomicBool::new(false),
+            loss: OnceLock::new(),
+            closed: CancellationToken::new(),
+        };
+        (handle, receiver)
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn frame_limit(&self) -> u32 {
+        self.frame_limit
+    }
+
+    /// Whether new calls may go here.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.retired.load(Ordering::Acquire) && !self.closed.is_cancelled()
+    }
+
+    /// From now on new calls go elsewhere; what is in flight here ends here.
+    pub(crate) fn mark_retired(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Leaves in order: what is in flight ends here.
+    pub(crate) fn retire(&self, reason: Farewell, text: &str) {
+        self.mark_retired();
+        self.send(Request::Retire {
+            reason,
+            text: text.to_owned(),
+        });
+    }
+
+    /// Why it is gone, once it is.
+    pub(crate) fn loss(&self) -> Option<&Loss> {
+        self.loss.get()
+    }
+
+    /// Resolves when the link is gone and all its calls have their ends.
+    pub(crate) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    pub(super) fn set_closed(&self, loss: Loss) {
+        // The first word stands.
+        let _ = self.loss.set(loss);
+        self.mark_retired();
+        self.room.close();
+        self.closed.cancel();
+    }
+
+    /// A number for a call.
+    pub(crate) fn next_call(&self) -> u32 {
+        self.next_call.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands a request to the task; false if the link is gone.
+    pub(crate) fn send(&self, request: Request) -> bool {
+        self.requests.send(request).is_ok()
+    }
+
+    /// What a message of that size takes of the room. A message larger than all room takes all.
+    fn share(&self, size: usize) -> u32 {
+        // A queued entry costs memory beyond its payload.
+        const ENTRY: usize = 128;
+        let share = u32::try_from(size.saturating_add(ENTRY)).unwrap_or(u32::MAX);
+        share.min(self.room_limit)
+    }
+
+    /// Takes room for a message of that size if there is some; `None` if not.
+    pub(crate) fn try_room(&self, size: usize) -> Option<u32> {
+        let share = self.share(size);
+        self.room.try_acquire_many(share).ok().map(|permit| {
+            permit.forget();
+            share
+        })
+    }
+
+    /// Waits for room; `None` if the link went away.
+    pub(crate) async fn room(&self, size: usize) -> Option<u32> {
+        let share = self.share(size);
+        self.room.acquire_many(share).await.ok().map(|permit| {
+            permit.forget();
+            share
+        })
+    }
+
+    /// Gives room back.
+    pub(crate) fn free(&self, share: u32) {
+        self.room.add_permits(usize::try_from(share).unwrap_or(0));
+    }
+}
+
+impl fmt::Debug for LinkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkHandle")
+            .field("peer", &self.peer)
+            .field("usable", &self.is_usable())
+            .field("loss", &self.loss)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,369 @@
+//! The task that owns a connection's machine and socket.
+//!
+//! Reads come in batches, everything that is to be written goes into one buffer and leaves with
+//! one write when there is nothing more to collect. Reading never waits for writing: two sides
+//! that both wait to write would never read.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
+use lockkeeper_core::transport::{
+    Caller, EndpointTable, Handshake, InboundCall, InboundSession, ReplySink,
+};
+use lockkeeper_core::{RpcError, RpcErrorKind};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::codec::FramedRead;
+use tokio_util::sync::CancellationToken;
+
+use super::{LinkHandle, Opened, Request};
+use crate::connection::{
+    Action, CallEnd, Connection, Event, Host, Loss, Settings, TellLoss, Ticket,
+};
+use crate::wire::{Connect, Fault, FrameCodec, WireError};
+
+/// The types that the machine keeps for this shell.
+pub(crate) struct Shell;
+
+impl Host for Shell {
+    type Waiter = oneshot::Sender<CallEnd>;
+    type Opener = oneshot::Sender<Opened>;
+    type Served = Arc<dyn InboundSession>;
+    type Cancel = CancellationToken;
+}
+
+/// Bytes of the read buffer to begin with.
+const READ_BUFFER: usize = 16 * 1024;
+
+/// With more outgoing bytes than this, callers' requests wait in their queue, where their room is
+/// counted.
+const HIGH_WATER: usize = 512 * 1024;
+
+/// Events of one kind that are taken before the socket gets its turn.
+const BATCH: usize = 256;
+
+/// The answer of an endpoint.
+struct Answer {
+    ticket: Ticket,
+    result: Result<Bytes, Fault>,
+}
+
+/// One connection's task.
+pub(crate) struct LinkTask {
+    handle: Arc<LinkHandle>,
+    endpoints: EndpointTable,
+    caller: Caller,
+    machine: Connection<Shell>,
+    frames: FramedRead<OwnedReadHalf, FrameCodec>,
+    writer: OwnedWriteHalf,
+    requests: mpsc::UnboundedReceiver<Request>,
+    answers: mpsc::UnboundedReceiver<Answer>,
+    answered: mpsc::UnboundedSender<Answer>,
+    events: VecDeque<Event<Shell>>,
+    actions: Vec<Action<Shell>>,
+    closing: Option<Loss>,
+}
+
+impl LinkTask {
+    pub(crate) fn new(
+        stream: TcpStream,
+        handle: Arc<LinkHandle>,
+        requests: mpsc::UnboundedReceiver<Request>,
+        settings: Settings,
+        endpoints: EndpointTable,
+    ) -> Self {
+        let (reader, writer) = stream.into_split();
+        let (answered, answers) = mpsc::unbounded_channel();
+        let codec = FrameCodec::new(settings.frame_limit);
+        let name = match &handle.peer().listening {
+            Some(authority) => authority.to_string(),
+            None => handle.peer().socket.to_string(),
+        };
+        Self {
+            caller: Caller::Remote(name.into()),
+            machine: Connection::new(settings, Instant::now()),
+            frames: FramedRead::with_capacity(reader, codec, READ_BUFFER),
+            handle,
+            endpoints,
+            writer,
+            requests,
+            answers,
+            answered,
+            events: VecDeque::new(),
+            actions: Vec::new(),
+            closing: None,
+        }
+    }
+
+    /// Runs until the connection is over; all that was in flight has its end then.
+    pub(crate) async fn run(mut self) {
+        let timer = tokio::time::sleep_until(self.machine.next_tick().into());
+        tokio::pin!(timer);
+        while self.closing.is_none() {
+            let next = tokio::time::Instant::from_std(self.machine.next_tick());
+            if next < timer.deadline() {
+                timer.as_mut().reset(next);
+            }
+            let blocked = !self.machine.unsent().is_empty();
+            let takes_requests = self.machine.unsent().len() < HIGH_WATER;
+            tokio::select! {
+                biased;
+                frame = self.frames.next() => self.read(frame),
+                Some(answer) = self.answers.recv() => self.answer(answer),
+                Some(request) = self.requests.recv(), if takes_requests => self.request(request),
+                _ = self.writer.writable(), if blocked => {}
+                () = &mut timer => {
+                    // Signs of life move the machine's next tick without moving the timer.
+                    if self.machine.next_tick() <= Instant::now() {
+                        self.step(Event::Tick);
+                    }
+                    let next = tokio::time::Instant::from_std(self.machine.next_tick());
+                    timer.as_mut().reset(next);
+                }
+            }
+            self.collect();
+            self.write();
+        }
+        self.finish().await;
+    }
+
+    fn step(&mut self, event: Event<Shell>) {
+        let now = Instant::now();
+        self.machine.step(now, event, &mut self.actions);
+        loop {
+            let mut actions = std::mem::take(&mut self.actions);
+            for action in actions.drain(..) {
+                self.act(action);
+            }
+            self.actions = actions;
+            match self.events.pop_front() {
+                Some(event) => self.machine.step(now, event, &mut self.actions),
+                None => return,
+            }
+        }
+    }
+
+    /// Takes the frame and those behind it that are in the buffer already.
+    fn read(&mut self, first: Option<Result<crate::wire::Frame, WireError>>) {
+        let mut next = Some(first);
+        let mut budget = BATCH;
+        while let Some(frame) = next {
+            match frame {
+                Some(Ok(frame)) => self.step(Event::Received(frame)),
+                Some(Err(WireError::Io(kind))) => self.step(Event::Broken(Loss::Io(kind))),
+                Some(Err(error)) => self.step(Event::Unreadable(error)),
+                None => self.step(Event::Broken(Loss::Closed)),
+            }
+            budget -= 1;
+            if budget == 0 || self.closing.is_some() {
+                return;
+            }
+            next = self.frames.next().now_or_never();
+        }
+    }
+
+    fn answer(&mut self, Answer { ticket, result }: Answer) {
+        self.step(Event::Answer { ticket, result });
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            Request::Open {
+                connect,
+                deadline,
+                opener,
+            } => {
+                self.step(Event::Open {
+                    connect,
+                    deadline,
+                    opener,
+                });
+            }
+            Request::Call {
+                call,
+                session,
+                method,
+                deadline,
+                payload,
+                room,
+                waiter,
+            } => {
+                self.handle.free(room);
+                // Given up while it waited here: it was never sent, nothing is to be cancelled.
+                if !waiter.is_closed() {
+                    self.step(Event::Call {
+                        call,
+                        session,
+                        method,
+                        deadline,
+                        payload,
+                        waiter,
+                    });
+                }
+            }
+            Request::Tell {
+                session,
+                method,
+                payload,
+                room,
+            } => {
+                self.handle.free(room);
+                self.step(Event::Tell {
+                    session,
+                    method,
+                    payload,
+                });
+            }
+            Request::Cancel { call } => self.step(Event::Cancel { call }),
+            Request::Leave { session } => self.step(Event::Leave { session }),
+            Request::Retire { reason, text } => self.step(Event::Retire { reason, text }),
+        }
+    }
+
+    /// Takes what else waits, so that it leaves with the same write.
+    fn collect(&mut self) {
+        for _ in 0..BATCH {
+            match self.answers.try_recv() {
+                Ok(answer) => self.answer(answer),
+                Err(_) => break,
+            }
+        }
+        for _ in 0..BATCH {
+            if self.machine.unsent().len() >= HIGH_WATER {
+                break;
+            }
+            match self.requests.try_recv() {
+                Ok(request) => self.request(request),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Writes what the socket takes without waiting.
+    fn write(&mut self) {
+        while !self.machine.unsent().is_empty() {
+            match self.writer.try_write(self.machine.unsent()) {
+                Ok(size) => self.step(Event::Wrote(size)),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    self.step(Event::Broken(Loss::Io(error.kind())));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action<Shell>) {
+        match action {
+            // A receiver that went away has no use for its end.
+            Action::Resolve { waiter, end } => drop(waiter.send(end)),
+            Action::Opened { opener, end } => drop(opener.send(end)),
+            Action::Accept(connect) => {
+                let request = connect.request;
+                let result = self.accept(connect).map_err(|error| Fault::from(&error));
+                self.events.push_back(Event::Accepted { request, result });
+            }
+            Action::Serve { ticket, serve } => {
+                let answered = self.answered.clone();
+                let reply = ReplySink::new(move |answer| {
+                    let result = answer.map_err(|error| Fault::from(&error));
+                    // After the connection's end nobody wants it.
+                    drop(answered.send(Answer { ticket, result }));
+                });
+                let call = InboundCall {
+                    method: serve.method,
+                    payload: serve.payload,
+                    deadline: serve.deadline.map(tokio::time::Instant::from_std),
+                    cancellation: serve.cancel,
+                };
+                serve.served.ask(call, reply);
+            }
+            Action::ServeTell {
+                served,
+                method,
+                payload,
+            } => served.tell(InboundCall {
+                method,
+                payload,
+                deadline: None,
+                cancellation: CancellationToken::new(),
+            }),
+            Action::CancelServed(cancel) => cancel.cancel(),
+            Action::TellLost(loss) => self.tell_lost(&loss),
+            Action::PeerLeaves { reason, text } => {
+                self.handle.mark_retired();
+                tracing::debug!(peer = %self.caller, ?reason, text, "the peer leaves a connection");
+            }
+            Action::Close(loss) => self.closing = Some(loss),
+        }
+    }
+
+    fn accept(&self, connect: Connect) -> Result<Arc<dyn InboundSession>, RpcError> {
+        let Some(endpoint) = self.endpoints.endpoint(&connect.endpoint) else {
+            return Err(RpcError::new(
+                RpcErrorKind::NoSuchEndpoint,
+                format!("no endpoint {:?} lives in this process", connect.endpoint),
+            ));
+        };
+        endpoint.accept(Handshake {
+            gateway: connect.gateway,
+            version: connect.gateway_version,
+            methods: connect.methods,
+            token: connect.token,
+            caller: self.caller.clone(),
+        })
+    }
+
+    fn tell_lost(&self, loss: &TellLoss) {
+        tracing::warn!(peer = %self.caller, ?loss, "a one-way message was lost");
+    }
+
+    /// Resolves what never reached the machine, and closes the socket.
+    async fn finish(mut self) {
+        self.requests.close();
+        while let Ok(request) = self.requests.try_recv() {
+            self.request(request);
+        }
+        let loss = self.closing.take().unwrap_or(Loss::Closed);
+        log_end(&self.caller, &loss);
+        self.handle.set_closed(loss);
+        // The last answers and the goodbye; a peer that does not read them does not hold us.
+        let flush = async {
+            while !self.machine.unsent().is_empty() {
+                self.writer.writable().await?;
+                match self.writer.try_write(self.machine.unsent()) {
+                    Ok(size) => {
+                        self.machine
+                            .step(Instant::now(), Event::Wrote(size), &mut self.actions);
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            tokio::io::AsyncWriteExt::shutdown(&mut self.writer).await
+        };
+        // Whether the last bytes arrived is not known anyway.
+        let _ = tokio::time::timeout(LAST_WRITE, flush).await;
+    }
+}
+
+impl Drop for LinkTask {
+    /// A task that is dropped with its thread has not said that the link is gone.
+    fn drop(&mut self) {
+        self.handle.set_closed(Loss::Closed);
+    }
+}
+
+/// Time for the last bytes of a connection.
+const LAST_WRITE: std::time::Duration = std::time::Duration::from_millis(500);
+
+fn log_end(peer: &Caller, loss: &Loss) {
+    match loss {
+        Loss::Left(..) | Loss::Closed => tracing::debug!(%peer, %loss, "connection ended"),
+        _ => tracing::warn!(%peer, %loss, "connection lost"),
+    }
+}

@@ -1,0 +1,192 @@
+//! What listener, dialling and sessions of one service have in common.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockkeeper_core::error::TimeoutPhase;
+use lockkeeper_core::transport::EndpointTable;
+use lockkeeper_core::{Authority, RpcError};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Settings;
+use crate::errors;
+use crate::link::{IntroductionError, LinkHandle, LinkTask, Peer, Role, introduce};
+use crate::peers::Peers;
+use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
+use crate::wire::{Preface, WireError};
+
+/// The common state; behind an `Arc`.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: RemoteSettings,
+    pub(crate) authority: Authority,
+    pub(crate) preface: Preface,
+    pub(crate) endpoints: EndpointTable,
+    pub(crate) peers: Peers,
+    /// The I/O thread.
+    pub(crate) io: Handle,
+    /// Cancelled when the service shuts down.
+    pub(crate) shut: CancellationToken,
+}
+
+/// Why an attempt to dial failed.
+enum DialError {
+    Connect(std::io::Error),
+    Introduction(IntroductionError),
+    TimedOut,
+}
+
+impl Shared {
+    /// A connection to the process at `authority`: the present one, or a new one.
+    ///
+    /// One attempt: a refused connection is reported at once, and later attempts keep a pause that
+    /// grows, within which callers wait.
+    pub(crate) async fn link(
+        self: &Arc<Self>,
+        authority: &Authority,
+        deadline: Instant,
+    ) -> Result<Arc<LinkHandle>, RpcError> {
+        if self.shut.is_cancelled() {
+            return Err(errors::shut_down());
+        }
+        if let Some(link) = self.peers.usable(authority) {
+            return Ok(link);
+        }
+        let begun = Instant::now();
+        let limit = deadline.into();
+        let too_late = || {
+            let call = format_args!("connecting to {authority}");
+            let waited = begun.elapsed();
+            RpcError::timeout(&call, waited, TimeoutPhase::Connecting)
+        };
+        let gate = self.peers.dialling(authority);
+        let mut pause = timeout_at(limit, gate.lock())
+            .await
+            .map_err(|_| too_late())?;
+        if let Some(link) = self.peers.usable(authority) {
+            return Ok(link);
+        }
+        if let Some(until) = pause.until {
+            timeout_at(limit, sleep_until(until.into()))
+                .await
+                .map_err(|_| too_late())?;
+        }
+        let shared = Arc::clone(self);
+        let target = authority.clone();
+        // On the I/O thread, and to its end even if this caller gives up: others wait for it too.
+        let attempt = self.io.spawn(async move { shared.dial(target).await });
+        let Ok(attempt) = timeout_at(limit, attempt).await else {
+            return Err(too_late());
+        };
+        let failed = match attempt {
+            Err(_) => return Err(errors::shut_down()),
+            Ok(Ok(link)) => {
+                pause.succeeded();
+                return Ok(link);
+            }
+            Ok(Err(failed)) => failed,
+        };
+        let RemoteSettings {
+            reconnect_pause,
+            reconnect_pause_limit,
+            ..
+        } = self.settings;
+        pause.failed(Instant::now(), reconnect_pause, reconnect_pause_limit);
+        Err(match failed {
+            DialError::Connect(error) => errors::undialled(authority, pause.attempts, &error),
+            DialError::Introduction(error) => errors::unintroduced(authority, &error),
+            DialError::TimedOut => {
+                let call = format_args!("connecting to {authority}");
+                RpcError::timeout(
+                    &call,
+                    self.settings.handshake_timeout,
+                    TimeoutPhase::Connecting,
+                )
+            }
+        })
+    }
+
+    async fn dial(self: Arc<Self>, authority: Authority) -> Result<Arc<LinkHandle>, DialError> {
+        let attempt = async {
+            let address = (authority.host(), authority.port());
+            let mut stream = TcpStream::connect(address)
+                .await
+                .map_err(DialError::Connect)?;
+            stream.set_nodelay(true).map_err(DialError::Connect)?;
+            let theirs = introduce(&mut stream, Role::Dialler, &self.preface)
+                .await
+                .map_err(DialError::Introduction)?;
+            Ok((stream, theirs))
+        };
+        let (stream, theirs) = timeout(self.settings.handshake_timeout, attempt)
+            .await
+            .unwrap_or(Err(DialError::TimedOut))?;
+        self.adopt(stream, theirs, Role::Dialler, Some(&authority), None)
+            .map_err(DialError::Introduction)
+    }
+
+    /// Runs an introduced connection and returns the one to be used for its process.
+    pub(crate) fn adopt(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        theirs: Preface,
+        role: Role,
+        dialled: Option<&Authority>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Arc<LinkHandle>, IntroductionError> {
+        if theirs.frame_limit < MIN_FRAME_LIMIT_BYTES {
+            return Err(WireError::BadValue {
+                frame: "preface",
+                field: "frame limit",
+                value: u64::from(theirs.frame_limit),
+            }
+            .into());
+        }
+        let frame_limit = theirs.frame_limit.min(self.settings.frame_limit_bytes);
+        let peer = Peer {
+            incarnation: theirs.incarnation,
+            listening: theirs.listening.parse().ok(),
+            application: theirs.application,
+            socket: stream.peer_addr()?,
+            role,
+        };
+        tracing::debug!(
+            socket = %peer.socket,
+            application = peer.application,
+            incarnation = %peer.incarnation,
+            role = ?peer.role,
+            frame_limit,
+            "connection made"
+        );
+        let (handle, requests) =
+            LinkHandle::new(peer, frame_limit, self.settings.outgoing_limit_bytes);
+        let handle = Arc::new(handle);
+        let settings = self.machine_settings(frame_limit);
+        let endpoints = self.endpoints.clone();
+        let task = LinkTask::new(stream, Arc::clone(&handle), requests, settings, endpoints);
+        let used = self.peers.admit(&handle, dialled);
+        let shared = Arc::clone(self);
+        self.io.spawn(async move {
+            task.run().await;
+            shared.peers.remove(&handle);
+            drop(permit);
+        });
+        Ok(used)
+    }
+
+    fn machine_settings(&self, frame_limit: u32) -> Settings {
+        let settings = &self.settings;
+        Settings {
+            frame_limit,
+            in_flight_limit: settings.in_flight_limit,
+            session_limit: settings.session_limit,
+            unsent_limit: usize::try_from(settings.outgoing_limit_bytes).unwrap_or(usize::MAX),
+            ping_interval: settings.ping_interval,
+            ping_timeout: settings.ping_timeout,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Bytes in, frames out: the pure layer under a connection. No I/O, no clock.
+//!
+//! `docs/wire.md` is the specification; a test compares its vectors with this code.
+
+mod call;
+mod codec;
+mod control;
+mod error;
+mod fault;
+mod field;
+mod frame;
+mod preface;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use call::{Call, Cancel, Failure, Reply, Tell};
+pub(crate) use codec::FrameCodec;
+pub(crate) use control::{Farewell, Goodbye, Ping, Pong};
+pub(crate) use error::WireError;
+pub(crate) use fault::Fault;
+pub(crate) use frame::Frame;
+pub(crate) use preface::{HEAD, Preface, VERSIONS, VersionRange};
+pub(crate) use session::{Connect, Connected, Disconnect, Refused};

@@ -1,0 +1,134 @@
+//! All kinds of frame and their numbers.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::field::Reader;
+use super::{
+    Call, Cancel, Connect, Connected, Disconnect, Failure, Goodbye, Ping, Pong, Refused, Reply,
+    Tell, WireError,
+};
+
+/// The kind byte of each frame. 0x05 (a session ended), 0x30 and 0x31 (credits and
+/// chunks) are reserved.
+mod kind {
+    pub(super) const CONNECT: u8 = 0x01;
+    pub(super) const CONNECTED: u8 = 0x02;
+    pub(super) const REFUSED: u8 = 0x03;
+    pub(super) const DISCONNECT: u8 = 0x04;
+    pub(super) const CALL: u8 = 0x10;
+    pub(super) const TELL: u8 = 0x11;
+    pub(super) const REPLY: u8 = 0x12;
+    pub(super) const FAILURE: u8 = 0x13;
+    pub(super) const CANCEL: u8 = 0x14;
+    pub(super) const PING: u8 = 0x20;
+    pub(super) const PONG: u8 = 0x21;
+    pub(super) const GOODBYE: u8 = 0x22;
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Connect(Connect),
+    Connected(Connected),
+    Refused(Refused),
+    Disconnect(Disconnect),
+    Call(Call),
+    Tell(Tell),
+    Reply(Reply),
+    Failure(Failure),
+    Cancel(Cancel),
+    Ping(Ping),
+    Pong(Pong),
+    Goodbye(Goodbye),
+}
+
+impl Frame {
+    /// The part that is copied behind the fields as it is.
+    pub(super) fn payload(&self) -> &[u8] {
+        match self {
+            Self::Call(call) => &call.payload,
+            Self::Tell(tell) => &tell.payload,
+            Self::Reply(reply) => &reply.payload,
+            _ => &[],
+        }
+    }
+
+    /// Appends kind and fields, without the payload.
+    pub(super) fn encode_fields(&self, out: &mut BytesMut) -> Result<(), WireError> {
+        match self {
+            Self::Connect(connect) => {
+                out.put_u8(kind::CONNECT);
+                connect.encode(out)?;
+            }
+            Self::Connected(connected) => {
+                out.put_u8(kind::CONNECTED);
+                connected.encode(out);
+            }
+            Self::Refused(refused) => {
+                out.put_u8(kind::REFUSED);
+                refused.encode(out);
+            }
+            Self::Disconnect(disconnect) => {
+                out.put_u8(kind::DISCONNECT);
+                out.put_u32(disconnect.session);
+            }
+            Self::Call(call) => {
+                out.put_u8(kind::CALL);
+                call.encode_fields(out);
+            }
+            Self::Tell(tell) => {
+                out.put_u8(kind::TELL);
+                tell.encode_fields(out);
+            }
+            Self::Reply(reply) => {
+                out.put_u8(kind::REPLY);
+                out.put_u32(reply.call);
+            }
+            Self::Failure(failure) => {
+                out.put_u8(kind::FAILURE);
+                failure.encode(out);
+            }
+            Self::Cancel(cancel) => {
+                out.put_u8(kind::CANCEL);
+                out.put_u32(cancel.call);
+            }
+            Self::Ping(ping) => {
+                out.put_u8(kind::PING);
+                out.put_u64(ping.nonce);
+            }
+            Self::Pong(pong) => {
+                out.put_u8(kind::PONG);
+                out.put_u64(pong.nonce);
+            }
+            Self::Goodbye(goodbye) => {
+                out.put_u8(kind::GOODBYE);
+                goodbye.encode(out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what followed a length field.
+    pub(super) fn decode(mut bytes: Bytes) -> Result<Self, WireError> {
+        if bytes.is_empty() {
+            return Err(WireError::EmptyFrame);
+        }
+        let kind = bytes.get_u8();
+        let body = |name| Reader::new(bytes, name);
+        Ok(match kind {
+            kind::CONNECT => Self::Connect(Connect::decode(body("Connect"))?),
+            kind::CONNECTED => Self::Connected(Connected::decode(body("Connected"))?),
+            kind::REFUSED => Self::Refused(Refused::decode(body("Refused"))?),
+            kind::DISCONNECT => Self::Disconnect(Disconnect::decode(body("Disconnect"))?),
+            kind::CALL => Self::Call(Call::decode(body("Call"))?),
+            kind::TELL => Self::Tell(Tell::decode(body("Tell"))?),
+            kind::REPLY => Self::Reply(Reply::decode(body("Reply"))?),
+            kind::FAILURE => Self::Failure(Failure::decode(body("Failure"))?),
+            kind::CANCEL => Self::Cancel(Cancel::decode(body("Cancel"))?),
+            kind::PING => Self::Ping(Ping::decode(body("Ping"))?),
+            kind::PONG => Self::Pong(Pong::decode(body("Pong"))?),
+            kind::GOODBYE => Self::Goodbye(Goodbye::decode(body("Goodbye"))?),
+            kind => return Err(WireError::UnknownKind { kind }),
+        })
+    }
+}
