@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockkeeper_core::{Authority, RpcError, RpcErrorKind, RpcService, RpcServiceBuilder};
+use tokio::net::{TcpListener, lookup_host};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::io_thread::IoThread;
+use crate::link::Endpoints;
 use crate::listener::listen;
 use crate::peers::Peers;
 use crate::settings::RemoteSettings;
@@ -106,6 +109,40 @@ impl RemoteBuilder {
     /// loopback without [`allow_insecure`](Self::allow_insecure); `InvalidAddress`; `Unreachable`
     /// if the address can't be bound.
     pub async fn start(self) -> Result<RpcService, RpcError> {
+        let bound = self.listen().await?;
+        let Self {
+            service,
+            application,
+            versions,
+            settings,
+            ..
+        } = self;
+        service.build_with(|table| {
+            let preface = bound.preface(&settings, versions, table.incarnation(), application);
+            let endpoints = Arc::new(move |id: &str| table.endpoint(id));
+            Ok(Arc::new(bound.serve(settings, preface, endpoints)))
+        })
+    }
+
+    /// Serves stand-ins instead of a service's endpoints.
+    #[cfg(test)]
+    pub(crate) fn serve_for_tests(
+        self,
+        bound: Bound,
+        incarnation: Uuid,
+        endpoints: Endpoints,
+    ) -> TcpTransport {
+        let Self {
+            application,
+            versions,
+            settings,
+            ..
+        } = self;
+        let preface = bound.preface(&settings, versions, incarnation, application);
+        bound.serve(settings, preface, endpoints)
+    }
+
+    pub(crate) async fn listen(&self) -> Result<Bound, RpcError> {
         self.settings.check()?;
         if self.application.len() > MAX_APPLICATION_BYTES {
             return Err(invalid(format!(
@@ -124,38 +161,16 @@ impl RemoteBuilder {
         let host = bind.host().to_owned();
         let port = bind.port();
         let allow_insecure = self.allow_insecure;
-        let bound = io.spawn(async move { bind_first(&host, port, allow_insecure).await });
-        let listener = bound.await.map_err(|error| unbound(&error))??;
+        let listener = io.spawn(async move { bind_first(&host, port, allow_insecure).await });
+        let listener = listener.await.map_err(|error| unbound(&error))??;
         let local = listener.local_addr().map_err(|error| unbound(&error))?;
         let authority = self.advertised(&bind, local)?;
         tracing::info!(%local, %authority, "listening");
-
-        let Self {
-            service,
-            application,
-            versions,
-            settings,
-            ..
-        } = self;
-        service.build_with(|endpoints| {
-            let incarnation = endpoints.incarnation();
-            let shared = Arc::new(Shared {
-                preface: Preface {
-                    versions,
-                    incarnation,
-                    frame_limit: settings.frame_limit_bytes,
-                    application,
-                    listening: authority.to_string(),
-                },
-                peers: Peers::new(incarnation),
-                io: io.handle().clone(),
-                shut: CancellationToken::new(),
-                settings,
-                authority,
-                endpoints,
-            });
-            io.spawn(listen(listener, Arc::clone(&shared)));
-            Ok(Arc::new(TcpTransport::new(shared, io)))
+        Ok(Bound {
+            listener,
+            local,
+            authority,
+            io,
         })
     }
 
@@ -181,6 +196,59 @@ impl RemoteBuilder {
     }
 }
 
+/// A listening socket with its thread, before anything is accepted.
+pub(crate) struct Bound {
+    listener: TcpListener,
+    local: SocketAddr,
+    authority: Authority,
+    io: IoThread,
+}
+
+impl Bound {
+    fn preface(
+        &self,
+        settings: &RemoteSettings,
+        versions: VersionRange,
+        incarnation: Uuid,
+        application: String,
+    ) -> Preface {
+        Preface {
+            versions,
+            incarnation,
+            frame_limit: settings.frame_limit_bytes,
+            application,
+            listening: self.authority.to_string(),
+        }
+    }
+
+    /// Starts to accept.
+    fn serve(
+        self,
+        settings: RemoteSettings,
+        preface: Preface,
+        endpoints: Endpoints,
+    ) -> TcpTransport {
+        let Self {
+            listener,
+            local,
+            authority,
+            io,
+        } = self;
+        let shared = Arc::new(Shared {
+            peers: Peers::new(preface.incarnation),
+            preface,
+            io: io.handle().clone(),
+            shut: CancellationToken::new(),
+            bound: local,
+            settings,
+            authority,
+            endpoints,
+        });
+        io.spawn(listen(listener, Arc::clone(&shared)));
+        TcpTransport::new(shared, io)
+    }
+}
+
 /// The longest application version, in bytes.
 const MAX_APPLICATION_BYTES: usize = 255;
 
@@ -189,21 +257,14 @@ fn invalid(text: String) -> RpcError {
 }
 
 /// Binds the first of the host's addresses that can be bound.
-async fn bind_first(
-    host: &str,
-    port: u16,
-    allow_insecure: bool,
-) -> Result<tokio::net::TcpListener, RpcError> {
+async fn bind_first(host: &str, port: u16, allow_insecure: bool) -> Result<TcpListener, RpcError> {
     let unbound = |error: std::io::Error| {
         RpcError::new(
             RpcErrorKind::Unreachable,
             format!("cannot bind {host}:{port}: {error}"),
         )
     };
-    let addresses: Vec<_> = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(unbound)?
-        .collect();
+    let addresses: Vec<_> = lookup_host((host, port)).await.map_err(unbound)?.collect();
     if let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
         && !allow_insecure
     {
@@ -213,7 +274,7 @@ async fn bind_first(
              user of that network is trusted"
         )));
     }
-    tokio::net::TcpListener::bind(addresses.as_slice())
+    TcpListener::bind(addresses.as_slice())
         .await
         .map_err(unbound)
 }

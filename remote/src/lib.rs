@@ -37,5 +37,8 @@ mod shared;
 mod transport;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use builder::{RemoteBuilder, RemoteBuilderExt};
 pub use settings::{MAX_FRAME_LIMIT_BYTES, MIN_FRAME_LIMIT_BYTES, RemoteSettings};

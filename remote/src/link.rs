@@ -9,4 +9,4 @@ mod task;
 
 pub(crate) use handle::{LinkHandle, Opened, Peer, Request};
 pub(crate) use introduction::{IntroductionError, Role, introduce};
-pub(crate) use task::LinkTask;
+pub(crate) use task::{Endpoints, LinkTask};

@@ -254,10 +254,8 @@ impl Inner {
             method,
             address: &self.request.address,
         };
-        let timed_out = |phase| {
-            let limit = deadline.saturating_duration_since(begun);
-            RpcError::timeout(&name, limit, phase)
-        };
+        let timed_out =
+            |phase| RpcError::timeout(&name, whole_milliseconds(deadline, begun), phase);
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let binding = self.binding(deadline).await?;
@@ -394,15 +392,30 @@ impl Inner {
     /// Tries until it is connected, refused for good, or out of patience.
     async fn reconnect_within(&self, patience: Duration) -> Result<(), RpcError> {
         let deadline = Instant::now() + patience;
+        let mut unreachable = None;
         loop {
             match self.binding(deadline).await {
                 Ok(_) => return Ok(()),
-                Err(error) if Instant::now() >= deadline => return Err(error),
-                Err(error) if error.kind() == RpcErrorKind::Unreachable => {}
+                Err(error) if error.kind() == RpcErrorKind::Unreachable => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                    unreachable = Some(error);
+                }
+                // The time is over within a pause: what was wrong before it says more.
+                Err(error) if error.kind() == RpcErrorKind::Timeout => {
+                    return Err(unreachable.unwrap_or(error));
+                }
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// The time that a caller set, which reached us as a deadline a few microseconds later.
+fn whole_milliseconds(deadline: Instant, begun: Instant) -> Duration {
+    let limit = deadline.saturating_duration_since(begun) + Duration::from_micros(500);
+    Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A call, for error texts.

@@ -1,10 +1,11 @@
 //! What listener, dialling and sessions of one service have in common.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use lockkeeper_core::error::TimeoutPhase;
-use lockkeeper_core::transport::EndpointTable;
 use lockkeeper_core::{Authority, RpcError};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -14,18 +15,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Settings;
 use crate::errors;
-use crate::link::{IntroductionError, LinkHandle, LinkTask, Peer, Role, introduce};
+use crate::link::{Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, introduce};
 use crate::peers::Peers;
 use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
 use crate::wire::{Preface, WireError};
 
 /// The common state; behind an `Arc`.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: RemoteSettings,
     pub(crate) authority: Authority,
+    /// The bound address, which may differ from the advertised one.
+    pub(crate) bound: SocketAddr,
     pub(crate) preface: Preface,
-    pub(crate) endpoints: EndpointTable,
+    pub(crate) endpoints: Endpoints,
     pub(crate) peers: Peers,
     /// The I/O thread.
     pub(crate) io: Handle,
@@ -38,6 +40,16 @@ enum DialError {
     Connect(std::io::Error),
     Introduction(IntroductionError),
     TimedOut,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("authority", &self.authority)
+            .field("bound", &self.bound)
+            .field("peers", &self.peers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Shared {
@@ -166,7 +178,7 @@ impl Shared {
             LinkHandle::new(peer, frame_limit, self.settings.outgoing_limit_bytes);
         let handle = Arc::new(handle);
         let settings = self.machine_settings(frame_limit);
-        let endpoints = self.endpoints.clone();
+        let endpoints = Arc::clone(&self.endpoints);
         let task = LinkTask::new(stream, Arc::clone(&handle), requests, settings, endpoints);
         let used = self.peers.admit(&handle, dialled);
         let shared = Arc::clone(self);

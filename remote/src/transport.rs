@@ -27,6 +27,13 @@ impl TcpTransport {
     }
 }
 
+#[cfg(test)]
+impl TcpTransport {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
 impl Transport for TcpTransport {
     fn authority(&self) -> Authority {
         self.shared.authority.clone()

@@ -20,7 +20,6 @@ pub(super) struct Liveness {
     interval: Duration,
     timeout: Duration,
     heard: Instant,
-    looked: Instant,
     pinged: Option<Instant>,
     nonce: u64,
 }
@@ -31,7 +30,6 @@ impl Liveness {
             interval,
             timeout,
             heard: now,
-            looked: now,
             pinged: None,
             nonce: 0,
         }
@@ -51,10 +49,9 @@ impl Liveness {
     }
 
     pub(super) fn tick(&mut self, now: Instant) -> Due {
-        // A process that was stopped itself (SIGSTOP, suspend) comes back with an old clock; what
-        // the peer sent meanwhile waits in the socket. The silence was ours: measure it anew.
-        let stalled = now.saturating_duration_since(self.looked) > self.interval + self.timeout / 2;
-        self.looked = now;
+        // A process that was stopped itself (SIGSTOP, suspend) looks far too late, and what the peer
+        // sent meanwhile waits in the socket. The silence was ours: measure it anew.
+        let stalled = now.saturating_duration_since(self.next()) > self.timeout / 2;
         match self.pinged {
             Some(at) if now.saturating_duration_since(at) >= self.timeout => {
                 if stalled {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use lockkeeper_core::transport::{
-    Caller, EndpointTable, Handshake, InboundCall, InboundSession, ReplySink,
+    Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink,
 };
 use lockkeeper_core::{RpcError, RpcErrorKind};
 use tokio::net::TcpStream;
@@ -36,6 +36,9 @@ impl Host for Shell {
     type Cancel = CancellationToken;
 }
 
+/// Finds the living endpoint of a name.
+pub(crate) type Endpoints = Arc<dyn Fn(&str) -> Option<Arc<dyn InboundEndpoint>> + Send + Sync>;
+
 /// Bytes of the read buffer to begin with.
 const READ_BUFFER: usize = 16 * 1024;
 
@@ -55,7 +58,7 @@ struct Answer {
 /// One connection's task.
 pub(crate) struct LinkTask {
     handle: Arc<LinkHandle>,
-    endpoints: EndpointTable,
+    endpoints: Endpoints,
     caller: Caller,
     machine: Connection<Shell>,
     frames: FramedRead<OwnedReadHalf, FrameCodec>,
@@ -74,7 +77,7 @@ impl LinkTask {
         handle: Arc<LinkHandle>,
         requests: mpsc::UnboundedReceiver<Request>,
         settings: Settings,
-        endpoints: EndpointTable,
+        endpoints: Endpoints,
     ) -> Self {
         let (reader, writer) = stream.into_split();
         let (answered, answers) = mpsc::unbounded_channel();
@@ -303,7 +306,7 @@ impl LinkTask {
     }
 
     fn accept(&self, connect: Connect) -> Result<Arc<dyn InboundSession>, RpcError> {
-        let Some(endpoint) = self.endpoints.endpoint(&connect.endpoint) else {
+        let Some(endpoint) = (self.endpoints)(&connect.endpoint) else {
             return Err(RpcError::new(
                 RpcErrorKind::NoSuchEndpoint,
                 format!("no endpoint {:?} lives in this process", connect.endpoint),

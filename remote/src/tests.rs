@@ -1,0 +1,8 @@
+//! Services of this crate against each other, and against strangers, over real sockets.
+//!
+//! Endpoints are stand-ins here; `tests/it` does it with actors and processes.
+
+mod calls;
+mod fixture;
+mod links;
+mod strangers;
