@@ -9,6 +9,7 @@
 //! | `message`, `entry`, `row` | batches, entries, rows |
 //! | `filter` | which tables to ask for |
 //! | `identity`, `error` | who asks; what can go wrong |
+//! | `testing` (feature `testing`) | a server within the process, for tests |
 
 mod access;
 mod connector;
@@ -20,6 +21,8 @@ mod message;
 mod protocol;
 mod row;
 mod session;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 pub use connector::{CanalConnectorBuilder, SimpleCanalConnector};
