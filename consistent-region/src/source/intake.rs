@@ -1,0 +1,291 @@
+//! Takes batches from a source that delivers again what was not acknowledged: a pure machine.
+//!
+//! Decides which entries of a batch are new ([`Replay`] after a reset), keeps the [`History`], and
+//! knows which batches may be acknowledged once a cut is complete.
+
+use std::collections::VecDeque;
+
+use super::history::{History, Seen};
+use super::replay::{Divergence, Replay, Verdict};
+
+/// An entry of a batch: how it is recognised, and the entry.
+#[derive(Debug, Clone)]
+pub struct Arrived<E> {
+    /// How it is recognised when it comes again.
+    pub seen: Seen,
+    /// Where it lies in the source's log, hashed. Never used to tell what it *is*: only an entry
+    /// that repeats the one right before it, place included, is a second delivery of that one.
+    pub place: u64,
+    /// The entry.
+    pub entry: E,
+}
+
+/// The batches between a source and its region. `B` names a batch, `E` is an entry.
+#[derive(Debug)]
+pub struct Intake<B, E> {
+    history: History,
+    replaying: Option<Replaying<B, E>>,
+    /// Batches that wait to be acknowledged, with the index after their last entry.
+    outstanding: VecDeque<(B, u64)>,
+}
+
+#[derive(Debug)]
+struct Replaying<B, E> {
+    replay: Replay,
+    /// Index of the next entry, once the start is known.
+    next: Option<u64>,
+    /// Where the restored cut ends.
+    end: u64,
+    held: Vec<(B, Vec<Arrived<E>>)>,
+    previous: Option<(Seen, u64)>,
+}
+
+impl<B: Clone + PartialEq, E> Intake<B, E> {
+    /// Goes on after what `history` holds. At most `acknowledged_at_most` (an index) of it can
+    /// have been acknowledged.
+    #[must_use]
+    pub fn new(history: History, acknowledged_at_most: u64) -> Self {
+        let replaying = (history.end() > history.first()).then(|| Replaying {
+            replay: Replay::new(&history, acknowledged_at_most),
+            next: None,
+            end: history.end(),
+            held: Vec::new(),
+            previous: None,
+        });
+        Self {
+            history,
+            replaying,
+            outstanding: VecDeque::new(),
+        }
+    }
+
+    /// Takes whatever comes as new after `history`, unchecked: only for showing that a judge
+    /// notices the rows that this loses or doubles.
+    #[must_use]
+    pub fn unchecked(history: History) -> Self {
+        Self {
+            history,
+            replaying: None,
+            outstanding: VecDeque::new(),
+        }
+    }
+
+    /// What was taken so far.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Batches that wait to be acknowledged.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Takes a batch; gives the entries that are new, those of held-back batches included.
+    ///
+    /// # Errors
+    /// [`Divergence`] when the replay does not fit what was delivered before.
+    pub fn take(&mut self, batch: B, entries: Vec<Arrived<E>>) -> Result<Vec<E>, Divergence> {
+        let Some(mut replaying) = self.replaying.take() else {
+            return Ok(self.append(batch, entries));
+        };
+        replaying.held.push((batch, entries));
+        if replaying.next.is_none() {
+            let newest = replaying.held.len() - 1;
+            replaying.next = find_start(&mut replaying, &self.history, newest)?;
+        }
+        let Some(next) = replaying.next else {
+            self.replaying = Some(replaying);
+            return Ok(Vec::new());
+        };
+        self.release(replaying, next)
+    }
+
+    /// Skips what lies before the restored cut in the held batches, takes the rest.
+    fn release(
+        &mut self,
+        mut replaying: Replaying<B, E>,
+        mut next: u64,
+    ) -> Result<Vec<E>, Divergence> {
+        let mut new = Vec::new();
+        for (batch, entries) in std::mem::take(&mut replaying.held) {
+            for arrived in entries {
+                let repeated = replaying.previous == Some((arrived.seen, arrived.place));
+                replaying.previous = Some((arrived.seen, arrived.place));
+                if repeated {
+                    continue;
+                }
+                if next < replaying.end {
+                    let expected = self.history.get(next);
+                    if expected.map(|seen| seen.fingerprint) != Some(arrived.seen.fingerprint) {
+                        return Err(Divergence::Unknown {
+                            after: usize::try_from(next).unwrap_or(usize::MAX),
+                            known: replaying.end - self.history.first(),
+                        });
+                    }
+                } else {
+                    self.history.push(arrived.seen);
+                    new.push(arrived.entry);
+                }
+                next += 1;
+            }
+            self.outstanding
+                .push_back((batch, next.min(self.history.end())));
+        }
+        // repetitions come only where the delivery started, so one entry past the cut is enough
+        if next <= replaying.end {
+            replaying.next = Some(next);
+            self.replaying = Some(replaying);
+        }
+        Ok(new)
+    }
+
+    fn append(&mut self, batch: B, entries: Vec<Arrived<E>>) -> Vec<E> {
+        let new = entries
+            .into_iter()
+            .map(|arrived| {
+                self.history.push(arrived.seen);
+                arrived.entry
+            })
+            .collect();
+        self.outstanding.push_back((batch, self.history.end()));
+        new
+    }
+
+    /// Cut `seq` lies after what was taken.
+    pub fn mark_cut(&mut self, seq: u64) {
+        self.history.mark_cut(seq);
+    }
+
+    /// The last batch that lies in cut `oldest_retained` or before it as a whole: that one and all
+    /// before it may be acknowledged. The batches stay outstanding until
+    /// [`acknowledged`](Self::acknowledged).
+    #[must_use]
+    pub fn acknowledgeable(&self, oldest_retained: u64) -> Option<B> {
+        let end = self.history.end_of_cut(oldest_retained)?;
+        self.outstanding
+            .iter()
+            .take_while(|(_, through)| *through <= end)
+            .last()
+            .map(|(b, _)| b.clone())
+    }
+
+    /// The source has confirmed that `batch` and all before it are acknowledged.
+    pub fn acknowledged(&mut self, batch: &B, oldest_retained: u64) {
+        let Some(position) = self.outstanding.iter().position(|(name, _)| name == batch) else {
+            return;
+        };
+        let through = self.outstanding[position].1;
+        self.outstanding.drain(..=position);
+        self.history.acknowledge(through, oldest_retained);
+    }
+}
+
+/// Gives the entries of the newest held batch to the replay; the index of the very first held
+/// entry, once it is known.
+fn find_start<B, E>(
+    replaying: &mut Replaying<B, E>,
+    history: &History,
+    newest: usize,
+) -> Result<Option<u64>, Divergence> {
+    let mut previous = replaying
+        .held
+        .get(newest.wrapping_sub(1))
+        .and_then(|(_, entries)| entries.last())
+        .map(|last| (last.seen, last.place));
+    for arrived in &replaying.held[newest].1 {
+        let repeated = previous == Some((arrived.seen, arrived.place));
+        previous = Some((arrived.seen, arrived.place));
+        if repeated {
+            continue;
+        }
+        if let Verdict::StartedAt(start) = replaying.replay.give(history, arrived.seen)? {
+            return Ok(Some(start));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(n: u128) -> Arrived<u128> {
+        Arrived {
+            seen: Seen {
+                fingerprint: n,
+                anchor: n % 10 == 9,
+            },
+            place: u64::try_from(n).unwrap(),
+            entry: n,
+        }
+    }
+
+    fn batch(range: std::ops::Range<u128>) -> Vec<Arrived<u128>> {
+        range.map(entry).collect()
+    }
+
+    /// An intake that has taken 0..30 in batches of 10, with cut 1 after 20 and cut 2 after 30.
+    fn at_cut_two() -> History {
+        let mut intake = Intake::new(History::default(), 0);
+        for n in 0..3_u128 {
+            intake.take(n, batch(n * 10..n * 10 + 10)).unwrap();
+            if n > 0 {
+                intake.mark_cut(u64::try_from(n).unwrap());
+            }
+        }
+        assert_eq!(intake.acknowledgeable(1), Some(1));
+        assert_eq!(intake.acknowledgeable(0), None);
+        intake.history().clone()
+    }
+
+    #[test]
+    fn what_the_restored_cut_holds_is_skipped_and_only_that() {
+        let mut intake = Intake::new(at_cut_two(), 20);
+        assert_eq!(intake.take(1, batch(20..25)), Ok(vec![]));
+        assert_eq!(intake.take(2, batch(25..33)), Ok(vec![30, 31, 32]));
+        assert_eq!(intake.take(3, batch(33..35)), Ok(vec![33, 34]));
+        // the skipped batch lies in cut 2, the second one only in part
+        assert_eq!(intake.acknowledgeable(2), Some(1));
+    }
+
+    #[test]
+    fn a_server_that_starts_earlier_is_recognised() {
+        let mut intake = Intake::new(at_cut_two(), 20);
+        assert_eq!(intake.take(1, batch(9..31)), Ok(vec![30]));
+    }
+
+    #[test]
+    fn entries_delivered_several_times_at_the_break_count_once() {
+        let mut intake = Intake::new(at_cut_two(), 30);
+        let mut entries = vec![entry(29), entry(29), entry(29)];
+        entries.extend(batch(30..32));
+        assert_eq!(intake.take(1, entries), Ok(vec![30, 31]));
+    }
+
+    #[test]
+    fn a_gap_behind_what_could_be_acknowledged_is_a_divergence() {
+        let mut intake = Intake::new(at_cut_two(), 20);
+        assert!(intake.take(1, batch(30..40)).is_err());
+        let mut intake = Intake::new(at_cut_two(), 20);
+        assert_eq!(intake.take(1, batch(20..25)), Ok(vec![]));
+        assert!(
+            intake.take(2, batch(26..40)).is_err(),
+            "an entry is missing in the middle"
+        );
+    }
+
+    #[test]
+    fn confirmed_batches_are_forgotten() {
+        let mut intake = Intake::new(History::default(), 0);
+        intake.take(1, batch(0..10)).unwrap();
+        intake.mark_cut(1);
+        intake.take(2, batch(10..20)).unwrap();
+        assert_eq!(intake.acknowledgeable(1), Some(1));
+        intake.acknowledged(&1, 1);
+        assert_eq!(intake.outstanding(), 1);
+        assert_eq!(intake.history().unacknowledged(), 10);
+        assert_eq!(intake.acknowledgeable(1), None);
+    }
+}
