@@ -6,6 +6,7 @@
 //! - [`operator`]: what an actor must be able to do to take part
 //! - [`graph`]: which operators a region has and what flows between them
 //! - [`stream`]: how tuples flow
+//! - [`source`]: start operators that can be read again after a reset
 //! - [`worker`]: runs the operators of one process
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
 //! - [`link`]: how coordinator and workers reach each other
