@@ -130,7 +130,7 @@ impl Fetcher {
                     Some(batch) => self.acknowledge(&mut connector, batch).await?,
                     None => return Ok(()),
                 },
-                room = self.fetched.reserve() => {
+                room = self.fetched.clone().reserve_owned() => {
                     let Ok(room) = room else { return Ok(()) };
                     if self.context.lease().check().is_err() {
                         return Ok(());
