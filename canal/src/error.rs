@@ -151,7 +151,7 @@ pub enum EpochEnd {
         /// The id that came.
         got: i64,
     },
-    /// A batch began again with the first unacknowledged entry: somebody else rolled back.
+    /// A batch began again with the first unacknowledged rows: somebody else rolled back.
     StartedAgain,
 }
 
@@ -163,7 +163,7 @@ impl std::fmt::Display for EpochEnd {
                 "batch {expected} had to come and {got} came: somebody else uses this client id"
             ),
             Self::StartedAgain => f.write_str(
-                "a batch began again with the first unacknowledged entry: somebody else uses this \
+                "a batch began again with the first unacknowledged rows: somebody else uses this \
                  client id and rolled back",
             ),
         }

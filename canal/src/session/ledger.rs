@@ -2,7 +2,7 @@
 //!
 //! Within an epoch the server's numbers of non-empty batches are consecutive, because nobody else
 //! fetches and nothing is rolled back. A hole, or a batch that begins again with the first
-//! unacknowledged entry, shows that somebody else did, and ends the epoch: what came and what
+//! unacknowledged rows, shows that somebody else did, and ends the epoch: what came and what
 //! comes is then not all there is, or comes twice.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use prost::Message as _;
 
-use crate::entry::EventType;
+use crate::entry::{EntryType, EventType};
 use crate::error::{CanalError, EpochEnd};
 use crate::message::BatchId;
 use crate::protocol::generated::entry as wire;
@@ -20,7 +20,8 @@ use crate::protocol::generated::entry as wire;
 #[derive(Debug)]
 struct Outstanding {
     id: i64,
-    first_entry: u64,
+    /// Its first entry with rows.
+    first_rows: Option<u64>,
     acknowledged: bool,
 }
 
@@ -29,7 +30,6 @@ struct Outstanding {
 pub(crate) struct Ledger {
     epoch: u64,
     last_id: Option<i64>,
-    last_entry: Option<u64>,
     outstanding: VecDeque<Outstanding>,
     last_confirmed: Option<BatchId>,
 }
@@ -40,7 +40,6 @@ impl Ledger {
         Self {
             epoch: epoch + 1,
             last_id: None,
-            last_entry: None,
             outstanding: VecDeque::new(),
             last_confirmed: None,
         }
@@ -76,7 +75,6 @@ impl Ledger {
     pub(crate) fn begin_epoch(&mut self) {
         self.epoch += 1;
         self.last_id = None;
-        self.last_entry = None;
         self.outstanding.clear();
     }
 
@@ -87,30 +85,24 @@ impl Ledger {
         {
             return Err(EpochEnd::Hole { expected, got: id });
         }
-        let first_entry = entries.first().map_or(0, hash);
-        if self.starts_again(first_entry, entries) {
+        let first_rows = first_rows(entries);
+        if first_rows.is_some() && first_rows == self.first_unacknowledged_rows() {
             return Err(EpochEnd::StartedAgain);
         }
         self.last_id = Some(id);
-        self.last_entry = entries.last().map(hash);
         self.outstanding.push_back(Outstanding {
             id,
-            first_entry,
+            first_rows,
             acknowledged: false,
         });
         Ok(BatchId::new(self.epoch, id))
     }
 
-    /// Whether a batch begins with the first unacknowledged entry, so that it has been rolled
-    /// back. The server sometimes repeats the last entry, a transaction's end or a statement,
-    /// several times in a row: such a repetition is none, and harmless if it is one.
-    fn starts_again(&self, first_entry: u64, entries: &[Bytes]) -> bool {
-        let Some(oldest) = self.outstanding.front() else {
-            return false;
-        };
-        let repeats_last = self.last_entry == Some(first_entry);
-        oldest.first_entry == first_entry
-            && !(repeats_last && entries.first().is_some_and(|entry| !carries_rows(entry)))
+    /// The first entry with rows that a rollback would bring again.
+    fn first_unacknowledged_rows(&self) -> Option<u64> {
+        self.outstanding
+            .iter()
+            .find_map(|outstanding| outstanding.first_rows)
     }
 
     /// The batches to acknowledge, in order, so that all up to `batch` are.
@@ -175,10 +167,18 @@ impl Ledger {
     }
 }
 
-fn hash(bytes: &Bytes) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
+/// A hash of the first entry that carries rows, as it came. Entries without rows say nothing: the
+/// server sometimes delivers a transaction's end or a statement several times in a row, and to
+/// have one twice is harmless.
+fn first_rows(entries: &[Bytes]) -> Option<u64> {
+    entries
+        .iter()
+        .find(|entry| carries_rows(entry))
+        .map(|entry| {
+            let mut hasher = DefaultHasher::new();
+            entry.hash(&mut hasher);
+            hasher.finish()
+        })
 }
 
 /// Whether an entry has rows, so that having it twice counts. In doubt it has.
@@ -186,8 +186,8 @@ fn carries_rows(raw: &Bytes) -> bool {
     let Ok(entry) = wire::Entry::decode(raw.clone()) else {
         return true;
     };
-    let header = entry.header.clone().unwrap_or_default();
-    entry.entry_type() != wire::EntryType::TransactionEnd
-        && entry.entry_type() != wire::EntryType::TransactionBegin
-        && !EventType::from_wire(header.event_type).is_schema_change()
+    let event_type = entry.header.and_then(|header| header.event_type);
+    let event_type = EventType::from_wire(event_type);
+    EntryType::from_wire(entry.entry_type) == EntryType::RowData
+        && (event_type.has_rows() || matches!(event_type, EventType::Unknown(_)))
 }

@@ -407,17 +407,38 @@ fn a_batch_that_begins_with_the_first_unacknowledged_entry_ends_the_epoch() {
 }
 
 #[test]
-fn a_transaction_end_that_the_server_repeats_does_not_end_the_epoch() {
+fn what_was_rolled_back_is_noticed_behind_a_transactions_end() {
     let mut lab = Lab::streaming();
-    lab.fetch(1, &[transaction_end("57")]);
+    lab.fetch(1, &[transaction_end("57"), row(1)]);
+    // smaller batches than before
     lab.fetch(2, &[transaction_end("57")]);
     lab.get();
-    // but rows do
+    let error = lab.closes(batch(3, &[row(1)]));
+    assert!(matches!(
+        error,
+        CanalError::EpochEnded {
+            reason: EpochEnd::StartedAgain,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn ends_and_statements_that_the_server_repeats_do_not_end_the_epoch() {
     let mut lab = Lab::streaming();
-    lab.fetch(1, &[row(1)]);
-    lab.get();
-    let error = lab.closes(batch(2, &[row(1)]));
-    assert!(matches!(error, CanalError::EpochEnded { .. }));
+    let statement = entries::Entry {
+        header: Some(entries::Header {
+            event_type: Some(entries::EventType::Query.into()),
+            ..Default::default()
+        }),
+        entry_type: Some(entries::EntryType::RowData.into()),
+        store_value: Bytes::new(),
+    };
+    let statement = Bytes::from(statement.encode_to_vec());
+    lab.fetch(1, &[statement.clone(), transaction_end("57")]);
+    lab.fetch(2, &[transaction_end("57")]);
+    lab.fetch(3, std::slice::from_ref(&statement));
+    lab.fetch(4, &[statement, row(1)]);
 }
 
 #[test]

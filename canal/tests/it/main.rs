@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod faults;
+mod peer;
 mod real;
