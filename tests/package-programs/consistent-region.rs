@@ -1,0 +1,9 @@
+//! A program with lockkeeper-consistent-region alone: the builder of a graph, which refuses an empty one.
+use lockkeeper_consistent_region::graph::Region;
+
+fn main() {
+    match Region::builder("orders").build() {
+        Ok(region) => println!("{} with fingerprint {:x}", region.name(), region.fingerprint()),
+        Err(error) => println!("refused: {error}"),
+    }
+}

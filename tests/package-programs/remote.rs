@@ -1,0 +1,11 @@
+//! A program with lockkeeper-remote: a service that other processes can call.
+// with: core
+use lockkeeper_core::{RpcError, RpcService};
+use lockkeeper_remote::RemoteBuilderExt;
+
+#[actix_rt::main]
+async fn main() -> Result<(), RpcError> {
+    let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+    println!("a transport: {}", service.transport().is_some());
+    Ok(())
+}
