@@ -7,6 +7,7 @@
 //! - [`graph`]: which operators a region has and what flows between them
 //! - [`stream`]: how tuples flow
 //! - [`source`]: start operators that can be read again after a reset
+//! - [`sink`]: end operators that write what lasts, exactly once
 //! - [`worker`]: runs the operators of one process
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
 //! - [`link`]: how coordinator and workers reach each other
@@ -23,6 +24,7 @@ pub mod operator;
 pub mod point;
 pub mod process;
 pub mod protocol;
+pub mod sink;
 pub mod source;
 pub mod store;
 pub mod stream;

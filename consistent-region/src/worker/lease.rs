@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use lockkeeper_fencing::clock::{Clock, SystemClock};
 
 /// Ended, not to be renewed by a late answer.
 const ENDED: u64 = 0;
@@ -103,10 +103,7 @@ impl fmt::Debug for Lease {
 
 /// Time since the machine's start, its sleep included.
 pub(crate) fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanoseconds)
+    SystemClock.now().elapsed()
 }
 
 #[cfg(test)]
