@@ -22,6 +22,36 @@ pub struct MethodDescriptor {
     pub local: bool,
 }
 
+impl MethodDescriptor {
+    /// A method that can leave the process, by the path of its message type.
+    #[must_use]
+    pub const fn remote(path: &'static str) -> Self {
+        Self {
+            name: last_segment(path),
+            local: false,
+        }
+    }
+
+    /// A method that cannot leave the process.
+    #[must_use]
+    pub const fn local(path: &'static str) -> Self {
+        Self {
+            name: last_segment(path),
+            local: true,
+        }
+    }
+}
+
+/// `messages :: Add` → `Add`.
+pub(crate) const fn last_segment(path: &'static str) -> &'static str {
+    let bytes = path.as_bytes();
+    let mut at = bytes.len();
+    while at > 0 && bytes[at - 1] != b':' && bytes[at - 1] != b' ' {
+        at -= 1;
+    }
+    path.split_at(at).1
+}
+
 impl GatewayDescriptor {
     /// The name of a method, for texts.
     #[must_use]
@@ -37,5 +67,17 @@ impl GatewayDescriptor {
             .zip(self.methods)
             .filter(|(_, m)| !m.local)
             .map(|(number, m)| (number, m.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_has_the_name_of_its_type_without_the_path() {
+        for path in ["Add", "messages::Add", "crate :: messages :: Add"] {
+            assert_eq!(MethodDescriptor::remote(path).name, "Add");
+        }
     }
 }

@@ -1,10 +1,18 @@
 //! The settings of a service, with their defaults.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
-use super::{RpcService, ServiceInner};
+use tokio::runtime::Handle;
+
+use super::{RpcService, ServiceInner, Settings, Shared};
 use crate::{
-    error::RpcError,
+    dead_letter::{DeadLetterSink, DeadLetters},
+    endpoint::inbox::InboxLimits,
+    error::{RpcError, RpcErrorKind},
+    status::{StatusRegistry, StatusSource},
     transport::{EndpointTable, Transport},
 };
 
@@ -12,15 +20,21 @@ use crate::{
 /// with [`build_with`](Self::build_with).
 #[derive(Debug)]
 pub struct RpcServiceBuilder {
-    default_timeout: Duration,
-    force_serialization: bool,
+    settings: Settings,
+    sink: Option<Arc<dyn DeadLetterSink>>,
 }
 
 impl Default for RpcServiceBuilder {
     fn default() -> Self {
         Self {
-            default_timeout: Duration::from_secs(10),
-            force_serialization: false,
+            settings: Settings {
+                default_timeout: Duration::from_secs(10),
+                hook_timeout: Duration::from_secs(60),
+                revoke_timeout: Duration::from_secs(1),
+                force_serialization: false,
+                inbox: InboxLimits::default(),
+            },
+            sink: None,
         }
     }
 }
@@ -29,7 +43,29 @@ impl RpcServiceBuilder {
     /// The limit of a `send` without `.timeout(..)`, and of `connect`. Default: 10 s.
     #[must_use]
     pub fn default_timeout(mut self, limit: Duration) -> Self {
-        self.default_timeout = limit;
+        self.settings.default_timeout = limit;
+        self
+    }
+
+    /// The limit of `on_start`, `on_resume` and `on_stop`, each. Default: 60 s.
+    #[must_use]
+    pub fn hook_timeout(mut self, limit: Duration) -> Self {
+        self.settings.hook_timeout = limit;
+        self
+    }
+
+    /// How long [`revoke`](crate::RpcServer::revoke) waits for calls in flight before it ends the
+    /// endpoint. Default: 1 s.
+    #[must_use]
+    pub fn revoke_timeout(mut self, limit: Duration) -> Self {
+        self.settings.revoke_timeout = limit;
+        self
+    }
+
+    /// How much may wait at each endpoint.
+    #[must_use]
+    pub fn inbox_limits(mut self, limits: InboxLimits) -> Self {
+        self.settings.inbox = limits;
         self
     }
 
@@ -37,19 +73,26 @@ impl RpcServiceBuilder {
     /// messages. For tests. Default: false.
     #[must_use]
     pub fn force_serialization(mut self, force: bool) -> Self {
-        self.force_serialization = force;
+        self.settings.force_serialization = force;
+        self
+    }
+
+    /// Sees every dead letter. They are counted with or without a sink.
+    #[must_use]
+    pub fn dead_letter_sink(mut self, sink: Arc<dyn DeadLetterSink>) -> Self {
+        self.sink = Some(sink);
         self
     }
 
     /// A service for calls inside this process.
     ///
     /// # Errors
-    /// `InvalidConfiguration` for a setting that is not allowed.
+    /// `InvalidConfiguration` for a setting that is not allowed, or outside a tokio runtime.
     pub fn build(self) -> Result<RpcService, RpcError> {
-        let table = EndpointTable::new();
+        let shared = self.shared()?;
         Ok(RpcService {
             inner: Arc::new(ServiceInner {
-                table,
+                shared,
                 transport: None,
             }),
         })
@@ -64,13 +107,42 @@ impl RpcServiceBuilder {
         T: Transport,
         F: FnOnce(EndpointTable) -> Result<Arc<T>, RpcError>,
     {
-        let table = EndpointTable::new();
-        let transport: Arc<dyn Transport> = transport(table.clone())?;
+        let shared = self.shared()?;
+        let transport: Arc<dyn Transport> = transport(shared.table.clone())?;
         Ok(RpcService {
             inner: Arc::new(ServiceInner {
-                table,
+                shared,
                 transport: Some(transport),
             }),
         })
+    }
+
+    fn shared(self) -> Result<Arc<Shared>, RpcError> {
+        let invalid = |text: &str| Err(RpcError::new(RpcErrorKind::InvalidConfiguration, text));
+        if cfg!(panic = "abort") {
+            return invalid("built with panic = \"abort\": a panic must unwind to be answered");
+        }
+        if self.settings.inbox.messages == 0 || self.settings.inbox.bytes == 0 {
+            return invalid("inbox_limits: both limits must be at least 1");
+        }
+        if self.settings.default_timeout.is_zero() || self.settings.hook_timeout.is_zero() {
+            return invalid("default_timeout and hook_timeout must be longer than zero");
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return invalid("build the service inside a tokio runtime or an actix System");
+        };
+        let dead_letters = DeadLetters::new(self.sink);
+        let source: Arc<dyn StatusSource> = Arc::new(dead_letters.clone());
+        let status = StatusRegistry::default();
+        status.register(&source);
+        Ok(Arc::new(Shared {
+            settings: self.settings,
+            table: EndpointTable::new(),
+            dead_letters,
+            dead_letter_status: source,
+            status,
+            runtime,
+            is_stopped: AtomicBool::new(false),
+        }))
     }
 }

@@ -3,13 +3,14 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
     address::EndpointId,
+    endpoint::local::LocalEndpoint,
     error::{RpcError, RpcErrorKind},
     token::FencingToken,
 };
@@ -17,7 +18,7 @@ use crate::{
 /// The endpoints of one service by name. Cheap to clone; shared by the service and its transport.
 #[derive(Clone)]
 pub struct EndpointTable {
-    endpoints: Arc<DashMap<EndpointId, Arc<dyn InboundEndpoint>>>,
+    endpoints: Arc<DashMap<EndpointId, Arc<dyn LocalEndpoint>>>,
     incarnation: Uuid,
 }
 
@@ -32,7 +33,41 @@ impl EndpointTable {
     /// The living endpoint of that name.
     #[must_use]
     pub fn endpoint(&self, id: &str) -> Option<Arc<dyn InboundEndpoint>> {
+        self.local(id)
+            .map(|endpoint| endpoint as Arc<dyn InboundEndpoint>)
+    }
+
+    pub(crate) fn local(&self, id: &str) -> Option<Arc<dyn LocalEndpoint>> {
         self.endpoints.get(id).map(|entry| Arc::clone(&entry))
+    }
+
+    /// Takes the name for an endpoint.
+    pub(crate) fn insert(
+        &self,
+        id: &EndpointId,
+        endpoint: Arc<dyn LocalEndpoint>,
+    ) -> Result<(), RpcError> {
+        match self.endpoints.entry(id.clone()) {
+            Entry::Occupied(_) => Err(RpcError::new(
+                RpcErrorKind::NameTaken,
+                format!("an endpoint named {id} lives in this service: terminate it first"),
+            )),
+            Entry::Vacant(vacant) => {
+                vacant.insert(endpoint);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn remove(&self, id: &EndpointId) {
+        self.endpoints.remove(id);
+    }
+
+    pub(crate) fn living(&self) -> Vec<Arc<dyn LocalEndpoint>> {
+        self.endpoints
+            .iter()
+            .map(|entry| Arc::clone(entry.value()))
+            .collect()
     }
 
     /// The service's incarnation: made anew with each service, so that a restart is visible.

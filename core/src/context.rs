@@ -1,0 +1,110 @@
+//! What a handler can know about the call that it handles.
+
+use std::cell::RefCell;
+
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::{token::FencingToken, transport::Caller};
+
+thread_local! {
+    static CURRENT: RefCell<Option<CallContext>> = const { RefCell::new(None) };
+}
+
+/// The call that is being handled: its deadline, caller, token, and whether it is still wanted.
+///
+/// [`CallContext::current`] is set while `handle` runs; a handler that returns a future takes it
+/// before the first await.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    method: &'static str,
+    caller: Caller,
+    deadline: Option<Instant>,
+    token: Option<FencingToken>,
+    cancellation: Option<CancellationToken>,
+}
+
+impl CallContext {
+    pub(crate) fn new(
+        method: &'static str,
+        caller: Caller,
+        deadline: Option<Instant>,
+        token: Option<FencingToken>,
+        cancellation: Option<CancellationToken>,
+    ) -> Self {
+        Self {
+            method,
+            caller,
+            deadline,
+            token,
+            cancellation,
+        }
+    }
+
+    /// The call that this thread handles right now; `None` outside `handle`, and for messages that
+    /// came to the actor's own mailbox.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.with_borrow_mut(|current| {
+            let current = current.as_mut()?;
+            current
+                .cancellation
+                .get_or_insert_with(CancellationToken::new);
+            Some(current.clone())
+        })
+    }
+
+    /// The present call's deadline, without the cost of a whole context.
+    pub(crate) fn current_deadline() -> Option<Instant> {
+        CURRENT.with_borrow(|current| current.as_ref().and_then(|context| context.deadline))
+    }
+
+    /// The message type's name.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// When the caller stops waiting; `None` for one-way messages.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// The token under which the call was accepted; `None` for gateways that are not fenced.
+    #[must_use]
+    pub fn token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// True once nobody wants the answer any more, or the token it ran under was revoked.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Resolves when the caller gives up, its deadline passes, the token is revoked or the endpoint
+    /// ends: whatever comes first. Never, if nothing of that happens before the handler is done.
+    pub fn cancelled(&self) -> WaitForCancellationFutureOwned {
+        self.cancellation
+            .clone()
+            .unwrap_or_default()
+            .cancelled_owned()
+    }
+
+    /// Runs `body` with this context in place and gives back the cancellation that it asked for.
+    pub(crate) fn scope<T>(self, body: impl FnOnce() -> T) -> (T, Option<CancellationToken>) {
+        let outer = CURRENT.replace(Some(self));
+        let result = body();
+        let context = CURRENT.replace(outer);
+        (result, context.and_then(|context| context.cancellation))
+    }
+}

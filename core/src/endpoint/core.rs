@@ -1,0 +1,316 @@
+//! What all parts of one endpoint share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use actix::Addr;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    RpcEndpoint, ServedGateway,
+    entry::{CallBody, Entry, Header, Job, Work},
+    fence::{Begun, Fence, TokenCheck},
+    inbox::{Inbox, Rejected},
+    incarnation::Incarnation,
+    invocation::Invocation,
+    lifecycle::{Control, EndpointState, Event},
+};
+use crate::{
+    address::RpcAddress,
+    dead_letter::DeadLetter,
+    error::{RpcError, RpcErrorKind},
+    service::Shared,
+    token::FencingToken,
+};
+
+/// How an endpoint ended, once it has.
+pub(crate) type Termination = Option<Result<(), RpcError>>;
+
+/// What the supervisor is told.
+pub(crate) enum Request {
+    Control {
+        control: Control,
+        answer: oneshot::Sender<Result<(), RpcError>>,
+    },
+    Abort(RpcError),
+}
+
+pub(crate) struct Core<A: RpcEndpoint> {
+    pub(crate) address: RpcAddress,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) gateways: Vec<ServedGateway<A>>,
+    pub(crate) inbox: Inbox<A>,
+    pub(crate) fence: Fence,
+    /// A panic caught in a handler ends the incarnation.
+    pub(crate) restart_after_panic: bool,
+    pub(crate) requests: mpsc::Sender<Request>,
+    pub(crate) events: mpsc::UnboundedSender<(u64, Event)>,
+    pub(crate) termination: watch::Sender<Termination>,
+    pub(crate) state: watch::Sender<EndpointState>,
+    incarnation: Mutex<Arc<Incarnation>>,
+    /// Calls whose handlers have returned a future: number → method.
+    pending: Mutex<BTreeMap<u64, &'static str>>,
+    next_call: AtomicU64,
+    /// A serial endpoint has a call in flight.
+    busy: AtomicBool,
+    handled: AtomicU64,
+}
+
+/// The supervisor's ends of the channels.
+pub(crate) struct Ends {
+    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) events: mpsc::UnboundedReceiver<(u64, Event)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Control messages that may wait for the supervisor.
+const CONTROL_LANE: usize = 64;
+
+impl<A: RpcEndpoint> Core<A> {
+    pub(crate) fn new(
+        address: RpcAddress,
+        shared: Arc<Shared>,
+        token: Option<FencingToken>,
+        restart_after_panic: bool,
+    ) -> (Self, Ends) {
+        let (requests, request_end) = mpsc::channel(CONTROL_LANE);
+        let (events, event_end) = mpsc::unbounded_channel();
+        let core = Self {
+            address,
+            inbox: Inbox::new(shared.settings.inbox),
+            shared,
+            gateways: A::gateways(),
+            fence: Fence::new(token),
+            restart_after_panic,
+            requests,
+            events,
+            termination: watch::Sender::new(None),
+            state: watch::Sender::new(EndpointState::Stopped),
+            incarnation: Mutex::new(Arc::new(Incarnation::new(0))),
+            pending: Mutex::new(BTreeMap::new()),
+            next_call: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            handled: AtomicU64::new(0),
+        };
+        (
+            core,
+            Ends {
+                requests: request_end,
+                events: event_end,
+            },
+        )
+    }
+
+    /// Puts an entry into the inbox and wakes the actor if need be.
+    pub(crate) fn push(self: &Arc<Self>, entry: Entry<A>) -> Result<(), Rejected<A>> {
+        match self.inbox.push(entry) {
+            Ok(actor) => {
+                self.wake_up(actor);
+                Ok(())
+            }
+            Err(mut rejected) => {
+                rejected.1 = rejected.1.in_context(&self.address);
+                Err(rejected)
+            }
+        }
+    }
+
+    /// Begins a turn if something waits that can run.
+    pub(crate) fn wake(self: &Arc<Self>) {
+        self.wake_up(self.inbox.wake());
+    }
+
+    fn wake_up(self: &Arc<Self>, actor: Option<Addr<A>>) {
+        if let Some(actor) = actor {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "wake-ups are coalesced: at most one is in the mailbox"
+            )]
+            actor.do_send(Invocation::turn(self));
+        }
+    }
+
+    /// Answers an entry that won't run: the caller if it asks, else a dead letter.
+    pub(crate) fn refuse(&self, entry: Entry<A>, error: RpcError) {
+        let Entry { header, work } = entry;
+        match work {
+            Work::Call { body, .. } => self.refuse_call(header, body, error),
+            Work::Job(job) => job.refuse(error),
+        }
+    }
+
+    pub(crate) fn refuse_call(&self, header: Header, body: CallBody, error: RpcError) {
+        self.shared.dead_letters.refusal(error.kind());
+        if body.is_ask() {
+            body.refuse(error);
+        } else {
+            self.dead_letter(header, error);
+        }
+    }
+
+    pub(crate) fn dead_letter(&self, header: Header, reason: RpcError) {
+        self.shared.dead_letters.letter(&DeadLetter {
+            endpoint: self.address.endpoint().clone(),
+            method: header.method,
+            caller: header.caller,
+            reason,
+        });
+    }
+
+    /// Puts a closure into the inbox, to run under the endpoint's present token.
+    pub(crate) fn submit_job(self: &Arc<Self>, name: &'static str, job: Box<dyn Job<A>>) {
+        let check = match self.present_check() {
+            Ok(check) => check,
+            Err(error) => return job.refuse(error),
+        };
+        let header = Header {
+            method: name,
+            deadline: None,
+            check,
+            caller: crate::transport::Caller::Local,
+            bytes: size_of_val(&*job),
+        };
+        if let Err(rejected) = self.push(Entry {
+            header,
+            work: Work::Job(job),
+        }) {
+            let (entry, error) = *rejected;
+            self.refuse(entry, error);
+        }
+    }
+
+    /// What work of the endpoint's own must show: its present token, if it is fenced.
+    pub(crate) fn present_check(&self) -> Result<TokenCheck, RpcError> {
+        if !<A::Fencing as crate::gateway::FencingMode>::FENCED {
+            return Ok(TokenCheck::None);
+        }
+        self.fence.token().map(TokenCheck::Token).ok_or_else(|| {
+            RpcError::new(
+                RpcErrorKind::Fenced(crate::error::FencingViolation::NotLeader),
+                format!("{} has no token: it does not lead", self.address),
+            )
+        })
+    }
+
+    pub(crate) fn incarnation(&self) -> Arc<Incarnation> {
+        Arc::clone(&lock(&self.incarnation))
+    }
+
+    pub(crate) fn set_incarnation(&self, incarnation: Arc<Incarnation>) {
+        *lock(&self.incarnation) = incarnation;
+        self.busy.store(false, Ordering::SeqCst);
+    }
+
+    /// Notes a call whose handler has returned a future.
+    pub(crate) fn note_pending(self: &Arc<Self>, method: &'static str, begun: Begun) -> Pending<A> {
+        let number = self.next_call.fetch_add(1, Ordering::Relaxed);
+        lock(&self.pending).insert(number, method);
+        let incarnation = self.incarnation();
+        if A::SERIAL {
+            self.busy.store(true, Ordering::SeqCst);
+        }
+        Pending {
+            core: Arc::clone(self),
+            number,
+            begun,
+            incarnation,
+        }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        A::SERIAL && self.busy.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_handled(&self) {
+        self.handled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+
+    /// The methods of the calls whose futures run.
+    pub(crate) fn pending_methods(&self) -> Vec<&'static str> {
+        lock(&self.pending).values().copied().collect()
+    }
+
+    pub(crate) fn termination_now(&self) -> Termination {
+        self.termination.borrow().clone()
+    }
+
+    /// Resolves when the endpoint has ended and its name is free.
+    pub(crate) async fn terminated(
+        mut ended: watch::Receiver<Termination>,
+    ) -> Result<(), RpcError> {
+        match ended.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or(Ok(())),
+            Err(_) => Err(RpcError::new(
+                RpcErrorKind::Stopped,
+                "the endpoint was dropped without being terminated",
+            )),
+        }
+    }
+
+    /// Tells the supervisor something and awaits its answer.
+    pub(crate) async fn control(&self, control: Control) -> Result<(), RpcError> {
+        let gone = || {
+            if control == Control::Terminate {
+                return Ok(());
+            }
+            Err(RpcError::new(
+                RpcErrorKind::InvalidState,
+                format!(
+                    "{}: an endpoint that is TERMINATED takes no {control:?}",
+                    self.address
+                ),
+            ))
+        };
+        let (answer, answered) = oneshot::channel();
+        if self
+            .requests
+            .send(Request::Control { control, answer })
+            .await
+            .is_err()
+        {
+            return gone();
+        }
+        answered
+            .await
+            .unwrap_or_else(|_| gone())
+            .map_err(|error| error.in_context(&self.address))
+    }
+
+    /// Ends the endpoint at once.
+    pub(crate) async fn abort(&self, cause: RpcError) {
+        // A supervisor that is gone has ended the endpoint already.
+        let _ = self.requests.send(Request::Abort(cause)).await;
+    }
+}
+
+/// A call in flight, from its handler's return to its answer.
+pub(crate) struct Pending<A: RpcEndpoint> {
+    core: Arc<Core<A>>,
+    number: u64,
+    pub(crate) begun: Begun,
+    pub(crate) incarnation: Arc<Incarnation>,
+}
+
+impl<A: RpcEndpoint> Drop for Pending<A> {
+    fn drop(&mut self) {
+        lock(&self.core.pending).remove(&self.number);
+        self.core.fence.end(&self.begun);
+        let is_present = lock(&self.core.incarnation).number == self.incarnation.number;
+        if A::SERIAL && is_present {
+            self.core.busy.store(false, Ordering::SeqCst);
+            self.core.wake();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! An endpoint as a transport sees it: handshake, and calls that come in encoded.
+
+use std::sync::Arc;
+
+use super::{
+    RpcEndpoint,
+    core::Core,
+    entry::{CallBody, Entry, Header, Work},
+    fence::TokenCheck,
+    local::Handle,
+    method::Method,
+};
+use crate::{
+    error::{RpcError, RpcErrorKind},
+    transport::{Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink},
+};
+
+struct Session<A: RpcEndpoint> {
+    core: Arc<Core<A>>,
+    /// The caller's method numbers → the endpoint's methods.
+    methods: Vec<&'static Method<A>>,
+    check: TokenCheck,
+    caller: Caller,
+}
+
+impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
+    fn accept(&self, handshake: Handshake) -> Result<Arc<dyn InboundSession>, RpcError> {
+        let core = &self.0;
+        let place = self.find(&handshake.gateway, handshake.version)?;
+        let Some(served) = core.gateways.get(place) else {
+            return Err(RpcError::new(RpcErrorKind::WrongGateway, handshake.gateway));
+        };
+        let check = match (served.descriptor.fenced, handshake.token) {
+            (false, _) => TokenCheck::None,
+            (true, Some(token)) => TokenCheck::Token(token),
+            (true, None) => {
+                let text = format!(
+                    "{} of {} is fenced: connect with a token",
+                    served.descriptor.name, core.address
+                );
+                return Err(RpcError::new(RpcErrorKind::MissingToken, text));
+            }
+        };
+        core.fence
+            .check(check)
+            .map_err(|error| error.in_context(&core.address))?;
+        let find = |name: &String| {
+            let found = served
+                .methods
+                .iter()
+                .find(|method| method.run_encoded.is_some() && method.name == name);
+            found.ok_or_else(|| {
+                let text = format!(
+                    "{} of {} has no method {name:?} for other processes",
+                    served.descriptor.name, core.address
+                );
+                RpcError::new(RpcErrorKind::UnknownMethod, text)
+            })
+        };
+        let methods = handshake
+            .methods
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Arc::new(Session {
+            core: Arc::clone(core),
+            methods,
+            check,
+            caller: handshake.caller,
+        }))
+    }
+}
+
+impl<A: RpcEndpoint> Session<A> {
+    fn submit(&self, call: InboundCall, reply: Option<ReplySink>) {
+        let InboundCall {
+            method,
+            payload,
+            deadline,
+            cancellation,
+        } = call;
+        let Some(method) = self.methods.get(usize::from(method)) else {
+            let text = format!("{} has no method number {method}", self.core.address);
+            let error = RpcError::new(RpcErrorKind::UnknownMethod, text);
+            self.core.shared.dead_letters.refusal(error.kind());
+            match reply {
+                Some(reply) => reply.reply(Err(error)),
+                None => self.core.dead_letter(self.header("?", 0), error),
+            }
+            return;
+        };
+        let mut header = self.header(method.name, payload.len());
+        let mut asked = None;
+        if reply.is_some() {
+            header.deadline = deadline;
+            asked = Some(cancellation);
+        }
+        let body = CallBody::Encoded {
+            payload,
+            reply,
+            cancellation: asked,
+        };
+        if let Err(rejected) = self.core.push(Entry {
+            header,
+            work: Work::Call { method, body },
+        }) {
+            let (entry, error) = *rejected;
+            self.core.refuse(entry, error);
+        }
+    }
+
+    fn header(&self, method: &'static str, bytes: usize) -> Header {
+        Header {
+            method,
+            deadline: None,
+            check: self.check,
+            caller: self.caller.clone(),
+            bytes,
+        }
+    }
+}
+
+impl<A: RpcEndpoint> InboundSession for Session<A> {
+    fn ask(&self, call: InboundCall, reply: ReplySink) {
+        self.submit(call, Some(reply));
+    }
+
+    fn tell(&self, call: InboundCall) {
+        self.submit(call, None);
+    }
+}
+
+impl<A: RpcEndpoint> std::fmt::Debug for Session<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("endpoint", &self.core.address)
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,321 @@
+//! The future of one ask, from its first poll to its one answer.
+
+use std::{
+    fmt,
+    panic::Location,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use actix::Message;
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{Carries, GatewayInner, Link, handle::encoded_ask};
+use crate::{
+    context::CallContext,
+    endpoint::{
+        entry::{CallBody, Header, LocalCall},
+        local::LocalEndpoint,
+    },
+    error::{RpcError, RpcErrorKind, TimeoutPhase},
+    reply::{Waiter, slot},
+    transport::{Caller, OutboundCall},
+};
+
+/// An ask under way. Resolves exactly once, at its time limit at the latest.
+#[must_use = "nothing is sent before the request is awaited"]
+pub struct Request<G: Carries<M>, M: Message<Result: Send>> {
+    gateway: Arc<GatewayInner>,
+    limit: Duration,
+    /// The limit of the call whose handler asks.
+    outer_deadline: Option<Instant>,
+    began: Option<Instant>,
+    deadline: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+    place: &'static Location<'static>,
+    step: Step<M>,
+    marker: std::marker::PhantomData<fn() -> G>,
+}
+
+enum Step<M: Message<Result: Send>> {
+    Unsent(M),
+    WaitingForRoom {
+        call: Box<(Header, CallBody)>,
+        answer: Answer<M>,
+        room: BoxFuture<'static, ()>,
+    },
+    Local(Answer<M>),
+    Remote(BoxFuture<'static, Result<Bytes, RpcError>>),
+    Over,
+}
+
+enum Answer<M: Message<Result: Send>> {
+    Value(Waiter<M::Result>),
+    Encoded(Waiter<Bytes>),
+}
+
+impl<G: Carries<M>, M: Message<Result: Send>> Unpin for Request<G, M> {}
+
+impl<G, M> Request<G, M>
+where
+    G: Carries<M>,
+    M: Message<Result: Send> + Send + 'static,
+{
+    #[track_caller]
+    pub(crate) fn new(gateway: Arc<GatewayInner>, message: M) -> Self {
+        Self {
+            limit: gateway.shared.settings.default_timeout,
+            gateway,
+            outer_deadline: CallContext::current_deadline(),
+            began: None,
+            deadline: Instant::now(),
+            timer: None,
+            place: Location::caller(),
+            step: Step::Unsent(message),
+            marker: std::marker::PhantomData,
+        }
+    }
+
+    /// Sets the limit, counted from the first poll.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Ends the request at `deadline` at the latest, such as that of the call for which it is made:
+    /// a handler that asks after an await hands its [`CallContext::deadline`] on with this.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.outer_deadline = Some(match self.outer_deadline {
+            Some(outer) if outer < deadline => outer,
+            _ => deadline,
+        });
+        self
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.began = Some(now);
+        let own = now.checked_add(self.limit).unwrap_or_else(|| now + FAR);
+        self.deadline = match self.outer_deadline {
+            Some(outer) if outer < own => outer,
+            _ => own,
+        };
+    }
+
+    /// Sends the message; the next step, or why there is none.
+    fn send(&self, message: M) -> Result<Step<M>, RpcError> {
+        match &self.gateway.link {
+            Link::Remote(session) => {
+                let payload = G::encode(&message)?;
+                let call = OutboundCall {
+                    method: G::METHOD,
+                    payload,
+                    deadline: self.deadline,
+                };
+                Ok(Step::Remote(session.ask(call)))
+            }
+            Link::Local { endpoint, gateway } => {
+                let check = self.gateway.check(&**endpoint)?;
+                let (body, answer, bytes) =
+                    if self.gateway.shared.serializes(G::DESCRIPTOR, G::METHOD) {
+                        let payload = G::encode(&message)?;
+                        let bytes = payload.len();
+                        let (body, waiter) = encoded_ask(payload);
+                        (body, Answer::Encoded(waiter), bytes)
+                    } else {
+                        let (replier, waiter) = slot();
+                        let call = LocalCall {
+                            message,
+                            reply: Some(replier),
+                        };
+                        (
+                            CallBody::Local(Box::new(call)),
+                            Answer::Value(waiter),
+                            size_of::<M>(),
+                        )
+                    };
+                let header = Header {
+                    method: G::DESCRIPTOR.method_name(G::METHOD),
+                    deadline: Some(self.deadline),
+                    check,
+                    caller: Caller::Local,
+                    bytes,
+                };
+                submit::<G, M>(&**endpoint, *gateway, header, body, answer)
+            }
+        }
+    }
+
+    fn timed_out(&mut self, now: Instant) -> Result<M::Result, RpcError> {
+        let step = std::mem::replace(&mut self.step, Step::Over);
+        let phase = match step {
+            Step::Unsent(_) | Step::WaitingForRoom { .. } => TimeoutPhase::WaitingForRoom,
+            Step::Local(answer) => match answer.give_up::<G>() {
+                Ok(answered) => return answered,
+                Err(true) => TimeoutPhase::Sent,
+                Err(false) => TimeoutPhase::Queued,
+            },
+            Step::Remote(_) | Step::Over => TimeoutPhase::Sent,
+        };
+        let elapsed = now.duration_since(self.began.unwrap_or(now));
+        let call = format!(
+            "{}.{} to {}, sent at {}, waited {elapsed:?},",
+            G::DESCRIPTOR.name,
+            G::DESCRIPTOR.method_name(G::METHOD),
+            self.gateway.address,
+            self.place
+        );
+        let limit = self.deadline.duration_since(self.began.unwrap_or(now));
+        Err(RpcError::timeout(&call, limit, phase)
+            .in_context("raise .timeout(..) or the service's default_timeout if it is only slow"))
+    }
+}
+
+/// As good as never, without overflow.
+const FAR: Duration = Duration::from_secs(86_400 * 365);
+
+fn submit<G, M>(
+    endpoint: &dyn LocalEndpoint,
+    gateway: usize,
+    header: Header,
+    body: CallBody,
+    answer: Answer<M>,
+) -> Result<Step<M>, RpcError>
+where
+    G: Carries<M>,
+    M: Message<Result: Send>,
+{
+    match endpoint.submit(gateway, G::METHOD, header, body) {
+        Ok(()) => Ok(Step::Local(answer)),
+        Err(rejected) => {
+            let (header, body, error) = *rejected;
+            if error.kind() == RpcErrorKind::Full {
+                let call = Box::new((header, body));
+                return Ok(Step::WaitingForRoom {
+                    call,
+                    answer,
+                    room: endpoint.room(),
+                });
+            }
+            endpoint.refuse(header, body, error.clone());
+            Err(error)
+        }
+    }
+}
+
+impl<M: Message<Result: Send>> Answer<M> {
+    fn poll<G: Carries<M>>(&self, context: &mut Context<'_>) -> Poll<Result<M::Result, RpcError>> {
+        match self {
+            Self::Value(waiter) => waiter.poll_answer(context),
+            Self::Encoded(waiter) => waiter
+                .poll_answer(context)
+                .map(|answer| answer.and_then(|reply| G::decode_reply(&reply))),
+        }
+    }
+
+    fn give_up<G: Carries<M>>(self) -> Result<Result<M::Result, RpcError>, bool> {
+        match self {
+            Self::Value(waiter) => waiter.give_up(),
+            Self::Encoded(waiter) => waiter
+                .give_up()
+                .map(|answer| answer.and_then(|reply| G::decode_reply(&reply)))
+                // An encoded call is not claimed: it may have begun.
+                .map_err(|_| true),
+        }
+    }
+}
+
+impl<G, M> Future for Request<G, M>
+where
+    G: Carries<M>,
+    M: Message<Result: Send> + Send + 'static,
+{
+    type Output = Result<M::Result, RpcError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            match std::mem::replace(&mut this.step, Step::Over) {
+                Step::Unsent(message) => {
+                    let now = Instant::now();
+                    this.begin(now);
+                    if this.deadline <= now {
+                        this.step = Step::Unsent(message);
+                        return Poll::Ready(this.timed_out(now));
+                    }
+                    this.step = this.send(message)?;
+                }
+                Step::WaitingForRoom {
+                    call,
+                    answer,
+                    mut room,
+                } => {
+                    let Link::Local { endpoint, gateway } = &this.gateway.link else {
+                        return Poll::Ready(Err(over()));
+                    };
+                    // Registers for room first, then tries, so that none is missed.
+                    let woken = room.as_mut().poll(context).is_ready();
+                    let (header, body) = *call;
+                    let next = submit::<G, M>(&**endpoint, *gateway, header, body, answer)?;
+                    if let Step::WaitingForRoom {
+                        call,
+                        answer,
+                        room: fresh,
+                    } = next
+                    {
+                        let room = if woken { fresh } else { room };
+                        this.step = Step::WaitingForRoom { call, answer, room };
+                        if woken {
+                            continue;
+                        }
+                        break;
+                    }
+                    this.step = next;
+                }
+                Step::Local(answer) => {
+                    if let Poll::Ready(result) = answer.poll::<G>(context) {
+                        return Poll::Ready(result);
+                    }
+                    this.step = Step::Local(answer);
+                    break;
+                }
+                Step::Remote(mut reply) => {
+                    if let Poll::Ready(result) = reply.as_mut().poll(context) {
+                        return Poll::Ready(result.and_then(|reply| G::decode_reply(&reply)));
+                    }
+                    this.step = Step::Remote(reply);
+                    break;
+                }
+                Step::Over => return Poll::Ready(Err(over())),
+            }
+        }
+        let deadline = this.deadline;
+        let timer = this
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.as_mut().poll(context).is_ready() {
+            return Poll::Ready(this.timed_out(Instant::now()));
+        }
+        Poll::Pending
+    }
+}
+
+fn over() -> RpcError {
+    RpcError::new(
+        RpcErrorKind::InvalidState,
+        "a request was polled after its answer",
+    )
+}
+
+impl<G: Carries<M>, M: Message<Result: Send>> fmt::Debug for Request<G, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &G::DESCRIPTOR.method_name(G::METHOD))
+            .field("address", &self.gateway.address)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! Connecting: what is refused, and by which name.
+
+use lockkeeper_core::prelude::*;
+
+use crate::support::*;
+
+/// L01
+#[test]
+fn a_gateway_has_the_endpoints_address() {
+    run(async {
+        let setup = started().await;
+        assert_eq!(*setup.gateway.address(), setup.server.address());
+        assert_eq!(setup.gateway.hostname(), "");
+    });
+}
+
+/// L02
+#[test]
+fn an_unknown_endpoint_is_refused_by_name() {
+    run(async {
+        let address: RpcAddress = "lockkeeper-local:///nobody".parse().unwrap();
+        let error = service()
+            .connect::<TestGateway>(&address)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::NoSuchEndpoint);
+        assert!(error.text().contains("nobody"));
+    });
+}
+
+#[test]
+fn another_process_is_unreachable_without_a_transport() {
+    run(async {
+        let address: RpcAddress = "lockkeeper://127.0.0.1:1/test".parse().unwrap();
+        let error = service()
+            .connect::<TestGateway>(&address)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::Unreachable);
+    });
+}
+
+/// H03
+#[test]
+fn a_gateway_that_is_not_served_is_refused_by_name() {
+    run(async {
+        let setup = started().await;
+        let error = setup
+            .service
+            .connect::<OtherGateway>(&setup.server.address())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::WrongGateway);
+        assert!(error.text().contains("test.Other"), "{error}");
+    });
+}
+
+/// H02
+#[test]
+fn another_version_of_the_gateway_is_refused_with_both() {
+    run(async {
+        let setup = started().await;
+        let error = setup
+            .service
+            .connect::<NewerGateway>(&setup.server.address())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::GatewayVersionMismatch);
+        assert!(
+            error.text().contains('1') && error.text().contains('2'),
+            "{error}"
+        );
+    });
+}
+
+/// H04
+#[test]
+fn an_endpoint_that_is_not_started_can_be_connected_to() {
+    run(async {
+        let service = service();
+        let (body, ..) = body();
+        let server = service.start_server("test", Endpoint(body)).await.unwrap();
+        let gateway = service
+            .connect::<TestGateway>(&server.address())
+            .await
+            .unwrap();
+        assert_eq!(kind(gateway.send(Add(1)).await), RpcErrorKind::NotStarted);
+        server.start().await.unwrap();
+        assert_eq!(gateway.send(Add(1)).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn one_endpoint_serves_several_gateways() {
+    run(async {
+        let setup = started().await;
+        let other = setup
+            .service
+            .connect::<AddGateway>(&setup.server.address())
+            .await
+            .unwrap();
+        assert_eq!(other.send(Add(2)).await.unwrap(), 2);
+        assert_eq!(
+            setup
+                .server
+                .gateway::<AddGateway>()
+                .send(Add(2))
+                .await
+                .unwrap(),
+            4
+        );
+    });
+}
+
+/// Q3
+#[test]
+fn a_gateway_learns_the_cause_of_its_endpoints_end() {
+    run(async {
+        let setup = started().await;
+        let closed = setup.gateway.closed();
+        setup.server.terminate().await.unwrap();
+        assert_eq!(closed.await.kind(), RpcErrorKind::Stopped);
+        assert!(!setup.gateway.is_connected());
+        assert_eq!(
+            kind(setup.gateway.send(Add(1)).await),
+            RpcErrorKind::Stopped
+        );
+    });
+}

@@ -1,0 +1,15 @@
+//! The integration tests of lockkeeper-core, one binary.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+
+mod calls;
+mod connect;
+mod fencing;
+mod inbox;
+mod jobs;
+mod life;
+mod serial;
+mod service;
+mod status;
+mod supervision;
+mod support;
+mod ui;
