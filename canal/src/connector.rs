@@ -1,8 +1,21 @@
-//! Connectors: they own the connection and carry out what the session machine says.
+//! Connectors: they own the connection and carry out what the machines say.
+//!
+//! [`SimpleCanalConnector`] is pulled. [`CanalConnector`] is an actor that pushes; its task
+//! (`driver`) owns a simple connector, and what it does next is decided by the machines `delivery`
+//! and `backoff`.
 
+mod actor;
+mod backoff;
 mod builder;
 mod connection;
+mod delivery;
+mod driver;
+mod settings;
 mod simple;
+mod status;
 
+pub use actor::{Batch, BatchResult, CanalConnector, GetStatus, Pause, Resume, Stop, WaitForEnd};
 pub use builder::CanalConnectorBuilder;
+pub use settings::CanalConnectorSettings;
 pub use simple::SimpleCanalConnector;
+pub use status::{ConnectorEnd, ConnectorState, ConnectorStatus};

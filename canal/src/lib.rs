@@ -25,7 +25,11 @@ mod session;
 pub mod testing;
 
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
-pub use connector::{CanalConnectorBuilder, SimpleCanalConnector};
+pub use connector::{
+    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
+    ConnectorEnd, ConnectorState, ConnectorStatus, GetStatus, Pause, Resume, SimpleCanalConnector,
+    Stop, WaitForEnd,
+};
 pub use entry::{Entry, EntryFingerprint, EntryType, EventType, Position};
 pub use error::{CanalError, EpochEnd, SessionPhase};
 pub use filter::Filter;

@@ -23,7 +23,8 @@ impl BatchId {
         Self { epoch, id }
     }
 
-    /// The epoch: it grows with every subscription and every rollback of the connector.
+    /// The epoch: it grows with every subscription and every rollback of the connector, and no
+    /// two connectors of a process have the same one.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -36,7 +37,13 @@ impl BatchId {
 
 impl fmt::Display for BatchId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of epoch {}", self.id, self.epoch)
+        write!(
+            f,
+            "{} of epoch {}.{}",
+            self.id,
+            self.epoch >> 32,
+            self.epoch & u64::from(u32::MAX)
+        )
     }
 }
 

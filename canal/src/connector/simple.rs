@@ -1,5 +1,6 @@
 //! The connector that is pulled.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::connection::Connection;
@@ -53,9 +54,16 @@ impl SimpleCanalConnector {
             frame_limit,
             strategy,
             connection: None,
-            epoch: 0,
+            epoch: first_epoch(),
             address: None,
         }
+    }
+
+    /// After how much silence of either side the server closes the connection.
+    pub(super) fn silence_limit(&self) -> Duration {
+        self.config
+            .net_read_timeout
+            .min(self.config.net_write_timeout)
     }
 
     /// Destination and client id.
@@ -298,4 +306,12 @@ impl SimpleCanalConnector {
         self.epoch = self.epoch();
         self.connection.take()
     }
+}
+
+/// The epoch below all of a new connector's. Each connector has a range of its own, so that no two
+/// batches of a process have the same [`BatchId`], also when a connector replaces another and the
+/// server's numbers begin again.
+fn first_epoch() -> u64 {
+    static CONNECTORS: AtomicU64 = AtomicU64::new(1);
+    CONNECTORS.fetch_add(1, Ordering::Relaxed) << 32
 }

@@ -1,8 +1,11 @@
-//! The client against servers: a scripted peer that misbehaves, and the real Canal server.
+//! The client against servers: the embedded one, a scripted peer that misbehaves, and the real
+//! Canal server.
 
 #![allow(clippy::unwrap_used)]
 
+mod actor;
 mod contract;
+mod embedded;
 mod faults;
 mod peer;
 mod real;

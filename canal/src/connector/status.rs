@@ -1,0 +1,99 @@
+//! What a running connector can be asked.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::entry::Position;
+use crate::error::CanalError;
+
+/// What a [`CanalConnector`](crate::CanalConnector) does at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectorState {
+    /// It connects and subscribes.
+    Connecting,
+    /// Batches are pushed.
+    Streaming,
+    /// No batch is fetched; the connection is kept.
+    Paused,
+    /// It waits before it connects again.
+    BackingOff {
+        /// What happened.
+        error: CanalError,
+        /// Failures in a row.
+        failures: u32,
+        /// How long it waits.
+        wait: Duration,
+    },
+    /// It has ended.
+    Ended(ConnectorEnd),
+}
+
+/// Why a [`CanalConnector`](crate::CanalConnector) has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectorEnd {
+    /// It was asked to; everything that was handled is acknowledged.
+    Stopped,
+    /// An error that connecting again does not repair, or one too many in a row.
+    Failed(CanalError),
+    /// The actor that handles the batches is gone.
+    RecipientClosed,
+}
+
+/// A snapshot of a [`CanalConnector`](crate::CanalConnector).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectorStatus {
+    /// What it does.
+    pub state: ConnectorState,
+    /// The server it is connected to.
+    pub address: Option<String>,
+    /// Batches that were pushed since the start, those that came again included.
+    pub batches: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// Batches whose handler succeeded since the start.
+    pub handled_batches: u64,
+    /// Batches whose handler failed since the start.
+    pub failed_batches: u64,
+    /// Connections that were opened since the start.
+    pub connections: u64,
+    /// Batches that are being handled.
+    pub outstanding_batches: usize,
+    /// The last entry of the batch that was handled last.
+    pub position: Option<Position>,
+    /// When the last entry that was pushed was executed, in milliseconds since 1970.
+    pub last_execute_time: Option<i64>,
+    /// Whether the last fetch found nothing, so that the connector has all there is.
+    pub caught_up: bool,
+}
+
+impl ConnectorStatus {
+    pub(super) fn new() -> Self {
+        Self {
+            state: ConnectorState::Connecting,
+            address: None,
+            batches: 0,
+            entries: 0,
+            handled_batches: 0,
+            failed_batches: 0,
+            connections: 0,
+            outstanding_batches: 0,
+            position: None,
+            last_execute_time: None,
+            caught_up: false,
+        }
+    }
+
+    /// How far behind the database the connector is: zero when it has all there is, else the age
+    /// of the last entry that was pushed. In whole seconds; it compares the database's clock with
+    /// ours. `None` before the first entry.
+    pub fn lag(&self) -> Option<Duration> {
+        if self.caught_up {
+            return Some(Duration::ZERO);
+        }
+        let executed = u64::try_from(self.last_execute_time?).ok()?;
+        let age = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        Some(age.saturating_sub(Duration::from_millis(executed)))
+    }
+}

@@ -1,0 +1,121 @@
+//! The contracts on the embedded server.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lockkeeper_canal::testing::{CanalServer, CanalServerHandle, Table, Transaction};
+use rust_decimal::Decimal;
+
+use crate::contract::{Database, Order, Subject, every_contract};
+
+every_contract!(on_the_embedded_server);
+
+const USER: &str = "canal";
+const PASSWORD: &str = "secret";
+
+fn on_the_embedded_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+    let server = CanalServer::builder()
+        .destination("example")
+        .user(USER, PASSWORD)
+        .start()
+        .unwrap();
+    let subject = Subject {
+        address: server.address().to_string(),
+        destination: "example".to_owned(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+        database: Box::new(Scripted::new(server.handle())),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(contract(&subject));
+    server.stop();
+}
+
+/// A table whose changes are committed by the script.
+pub(crate) struct Scripted {
+    server: CanalServerHandle,
+    table: Table,
+    next_transaction: AtomicU64,
+    amounts: Mutex<BTreeMap<u64, Decimal>>,
+}
+
+impl Scripted {
+    pub(crate) fn new(server: CanalServerHandle) -> Self {
+        Self {
+            server,
+            table: Table::new("shop", "orders")
+                .key("id", "bigint(20) unsigned")
+                .column("customer", "varchar(40)")
+                .column("amount", "decimal(12,2)")
+                .column("placed", "datetime"),
+            next_transaction: AtomicU64::new(1),
+            amounts: Mutex::default(),
+        }
+    }
+
+    fn begin(&self) -> Transaction {
+        Transaction::new(self.next_transaction.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn commit(&self, transaction: Transaction) {
+        self.server.commit(transaction).unwrap();
+    }
+}
+
+fn texts(id: u64, amount: Decimal) -> [String; 4] {
+    let Order {
+        customer, placed, ..
+    } = Order::of(id);
+    [id.to_string(), customer, amount.to_string(), placed]
+}
+
+impl Database for Scripted {
+    fn table(&self) -> (&str, &str) {
+        (self.table.schema(), self.table.name())
+    }
+
+    fn insert(&self, ids: RangeInclusive<u64>) {
+        let mut amounts = self.amounts.lock().unwrap();
+        let rows: Vec<_> = ids
+            .map(|id| {
+                let amount = Order::of(id).amount;
+                amounts.insert(id, amount);
+                texts(id, amount)
+            })
+            .collect();
+        self.commit(self.begin().insert_rows(&self.table, &rows));
+    }
+
+    fn update(&self, ids: RangeInclusive<u64>) {
+        let mut amounts = self.amounts.lock().unwrap();
+        let rows: Vec<_> = ids
+            .map(|id| {
+                let amount = amounts.get_mut(&id).unwrap();
+                let before = texts(id, *amount);
+                *amount += Decimal::ONE;
+                (before, texts(id, *amount))
+            })
+            .collect();
+        let rows = rows.iter().map(|(before, after)| (before, after));
+        self.commit(self.begin().update_rows(&self.table, rows));
+    }
+
+    fn delete(&self, ids: RangeInclusive<u64>) {
+        let mut amounts = self.amounts.lock().unwrap();
+        let rows: Vec<_> = ids
+            .map(|id| texts(id, amounts.remove(&id).unwrap()))
+            .collect();
+        self.commit(self.begin().delete_rows(&self.table, &rows));
+    }
+
+    fn add_column(&self, name: &str) {
+        let (schema, table) = self.table();
+        let sql = format!("ALTER TABLE {schema}.{table} ADD COLUMN {name} TEXT");
+        self.commit(Transaction::ddl(schema, table, &sql));
+    }
+}
