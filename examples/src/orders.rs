@@ -8,7 +8,12 @@
 
 pub mod account;
 pub mod database;
+pub mod embedded;
+pub mod job;
 pub mod judge;
 pub mod output;
+pub mod report;
+pub mod rows;
+pub mod sabotage;
 pub mod script;
 pub mod totals;

@@ -9,26 +9,36 @@ use lockkeeper_consistent_region::operator::{Cut, Operator, OperatorError, Outpu
 use super::account::{Account, AccountChange};
 use super::output::Line;
 
+/// Is told what the operator does.
+pub type Observer = Box<dyn FnMut(Observed)>;
+
+/// See [`Observer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// It stands at a cut and goes on.
+    Resumed,
+    /// It has processed so many changes.
+    Processed(u64),
+    /// It has processed the last change of a cut.
+    Drained,
+}
+
 /// Keeps the accounts of its share of the customers.
-#[derive(Default)]
 pub struct Totals {
     accounts: HashMap<String, Account>,
     /// Changes of each customer since the last cut.
     changed: HashMap<String, u64>,
-    /// Told how many changes were processed, for the progress display and the recovery times.
-    processed: Option<Box<dyn FnMut(u64)>>,
+    /// For the progress display and the recovery times.
+    observer: Observer,
     /// Number of the change to leave out, for the test that the judge notices (`--sabotage`).
     skip: Option<u64>,
 }
 
 impl Totals {
-    /// An operator without accounts. `processed` is told after each batch how many changes it had.
+    /// An operator without accounts.
     #[must_use]
-    pub fn new(processed: Option<Box<dyn FnMut(u64)>>) -> Self {
-        Self {
-            processed,
-            ..Self::default()
-        }
+    pub fn new(observer: Observer) -> Self {
+        Self { accounts: HashMap::new(), changed: HashMap::new(), observer, skip: None }
     }
 
     /// Leaves out the change with this number: sabotage.
@@ -91,9 +101,7 @@ impl Operator for Totals {
             }
             *self.changed.entry(change.customer).or_default() += 1;
         }
-        if let Some(processed) = &mut self.processed {
-            processed(changes);
-        }
+        (self.observer)(Observed::Processed(changes));
         Ok(())
     }
 
@@ -129,6 +137,11 @@ impl Operator for Totals {
     fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
         self.accounts.clear();
         self.changed.clear();
+        Ok(())
+    }
+
+    fn resumed_at(&mut self, _completed: u64, _oldest_retained: u64) -> Result<(), OperatorError> {
+        (self.observer)(Observed::Resumed);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ const ROWS: u64 = 3_000;
 
 /// Runs the job's operators without a region: `cuts` cuts over the script.
 fn write(data: &Path, sabotage: OutputSabotage, mut changes: Vec<Vec<RowChange>>) {
-    let mut totals = Totals::new(None);
+    let mut totals = Totals::new(Box::new(|_| ()));
     let mut sink = OrdersOutput::new(OutputFolder::new(data), sabotage);
     let committer = sink.committer().unwrap();
     let last = changes.len();
