@@ -7,13 +7,20 @@
 //! written with the truth, which [`database`] reads when the source is a real one.
 
 pub mod account;
+pub mod armed;
+pub mod chaos;
+pub mod cluster;
 pub mod database;
 pub mod embedded;
 pub mod job;
 pub mod judge;
+pub mod options;
+pub mod outcome;
 pub mod output;
 pub mod report;
 pub mod rows;
+pub mod run;
 pub mod sabotage;
 pub mod script;
 pub mod totals;
+pub mod truth;

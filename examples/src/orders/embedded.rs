@@ -42,7 +42,12 @@ impl Rows {
             .column("amount", "decimal(12,2)")
             .column("placed", "datetime")
             .column("version", "int(10) unsigned");
-        Self { table, script, next_transaction: 1, ended: false }
+        Self {
+            table,
+            script,
+            next_transaction: 1,
+            ended: false,
+        }
     }
 
     fn last(&mut self) -> Option<Vec<RowChange>> {

@@ -40,6 +40,8 @@ pub struct Job {
     pub table: TableName,
     /// Entries that the server's buffer holds.
     pub server_buffer: u64,
+    /// Worker processes.
+    pub workers: u16,
     /// Instances of the keyed operator.
     pub width: u16,
     /// Time between two cuts.
@@ -68,7 +70,9 @@ impl Job {
     /// # Errors
     /// When it can't be read.
     pub fn read(data: &Path) -> anyhow::Result<Self> {
-        Ok(serde_json::from_slice(&std::fs::read(data.join("job.json"))?)?)
+        Ok(serde_json::from_slice(&std::fs::read(
+            data.join("job.json"),
+        )?)?)
     }
 
     /// The graph.
@@ -91,7 +95,9 @@ impl Job {
             OutputFolder::new(&self.data),
             self.sabotage.map_or(OutputSabotage::None, Sabotage::output),
         );
-        graph.end("output", lines, move |_| OrdersOutput::new(folder.clone(), sabotage));
+        graph.end("output", lines, move |_| {
+            OrdersOutput::new(folder.clone(), sabotage)
+        });
         graph.build()
     }
 
@@ -105,7 +111,8 @@ impl Job {
     }
 
     fn connector(&self) -> Result<lockkeeper_canal::SimpleCanalConnector, CanalError> {
-        let identity = ClientIdentity::new(&self.destination).with_client_id(self.client_id.into())?;
+        let identity =
+            ClientIdentity::new(&self.destination).with_client_id(self.client_id.into())?;
         let mut connector = CanalConnectorBuilder::new(identity).addresses(&self.canal);
         if let Some(user) = &self.canal_user {
             let password = std::env::var(CANAL_PASSWORD_VARIABLE).unwrap_or_default();
@@ -140,13 +147,21 @@ impl Progress {
                 }
                 if at >= self.reported_at + REPORT_EVERY_MS {
                     self.reported_at = at;
-                    Report::Rows { at, changes: std::mem::take(&mut self.unreported) }.write();
+                    Report::Rows {
+                        at,
+                        changes: std::mem::take(&mut self.unreported),
+                    }
+                    .write();
                 }
             }
             super::totals::Observed::Drained => {
                 if self.unreported > 0 {
                     let changes = std::mem::take(&mut self.unreported);
-                    Report::Rows { at: self.reported_at, changes }.write();
+                    Report::Rows {
+                        at: self.reported_at,
+                        changes,
+                    }
+                    .write();
                 }
             }
         })

@@ -6,14 +6,16 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::output::{ChainLink, OutputFolder, WrittenLine};
 
 /// What the judge found.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdict {
+    /// Row changes that the output covers.
+    pub changes: u64,
     /// Customers in the output.
     pub customers: u64,
     /// Row changes of the truth that the output misses.
@@ -96,6 +98,7 @@ pub fn judge(data: &Path, truth: &HashMap<String, Account>) -> anyhow::Result<Ve
         chain_errors.push("the last cut of the job is missing".to_owned());
     }
     Ok(Verdict {
+        changes: covered.1,
         chain_errors,
         ..compare(&accounts, truth, cuts.len(), repeated)
     })

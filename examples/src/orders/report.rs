@@ -73,7 +73,10 @@ impl Report {
     /// A report that the process is about to kill itself.
     #[must_use]
     pub fn kill(point: Point) -> Self {
-        Self::Kill { at: now_ms(), point: point.to_string() }
+        Self::Kill {
+            at: now_ms(),
+            point: point.to_string(),
+        }
     }
 
     /// Writes the line. Nobody to read it is no error: the process will be ended with its starter.

@@ -26,10 +26,18 @@ fn map_entry(
     match change.kind() {
         ChangeKind::Rows => {}
         // the loader makes the table right before the job begins
-        ChangeKind::Ddl if change.sql().trim_start().to_ascii_uppercase().starts_with("CREATE") => {
+        ChangeKind::SchemaChange
+            if change
+                .sql()
+                .trim_start()
+                .to_ascii_uppercase()
+                .starts_with("CREATE") =>
+        {
             return Ok(Mapped::Tuples(Vec::new()));
         }
-        other => return Err(format!("{other:?} would change rows unseen: {}", change.sql()).into()),
+        other => {
+            return Err(format!("{other:?} would change rows unseen: {}", change.sql()).into());
+        }
     }
     let mut tuples = Vec::with_capacity(change.len());
     for row in change.rows::<Order>() {

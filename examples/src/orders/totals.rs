@@ -38,7 +38,12 @@ impl Totals {
     /// An operator without accounts.
     #[must_use]
     pub fn new(observer: Observer) -> Self {
-        Self { accounts: HashMap::new(), changed: HashMap::new(), observer, skip: None }
+        Self {
+            accounts: HashMap::new(),
+            changed: HashMap::new(),
+            observer,
+            skip: None,
+        }
     }
 
     /// Leaves out the change with this number: sabotage.

@@ -1,0 +1,284 @@
+//! Starts the processes of the cluster, reads their reports, kills them by plan, starts them again.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+use super::armed::Arm;
+use super::chaos::Kill;
+use super::outcome::Measured;
+use super::report::Report;
+use super::run::node_environment;
+
+/// A process of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeName {
+    /// Coordinator or worker.
+    pub role: Role,
+    /// 0, 1, …
+    pub number: u16,
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Role {
+    /// Contends for leadership and drives the region.
+    Coordinator,
+    /// Runs operators.
+    Worker,
+}
+
+impl std::fmt::Display for NodeName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let role = match self.role {
+            Role::Coordinator => "coordinator",
+            Role::Worker => "worker",
+        };
+        write!(f, "{role}-{}", self.number)
+    }
+}
+
+/// Without progress for so long the run is given up.
+const STUCK_AFTER: Duration = Duration::from_secs(120);
+/// How often a process may end by itself before the run is given up.
+const MOST_CRASHES: u32 = 20;
+
+enum Event {
+    Report(NodeName, Report),
+    Ended(NodeName, io::Result<ExitStatus>),
+}
+
+/// The running cluster.
+pub struct Cluster {
+    data: PathBuf,
+    nodes: HashMap<NodeName, ChildStdin>,
+    /// Ends every process when it is dropped: the tasks own the children.
+    tasks: tokio::task::JoinSet<()>,
+    events: mpsc::UnboundedReceiver<Event>,
+    report_to: mpsc::UnboundedSender<Event>,
+    plan: std::vec::IntoIter<Kill>,
+    armed: Option<Kill>,
+    kills: u64,
+    crashes: u32,
+    measured: Measured,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("data", &self.data)
+            .field("nodes", &self.nodes.keys())
+            .field("armed", &self.armed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// With the region's last cut.
+    Completed,
+    /// The region failed, and why.
+    Failed(String),
+}
+
+impl Cluster {
+    /// Starts two coordinators and `workers` workers on the job in `data`.
+    ///
+    /// # Errors
+    /// When a process can't be started.
+    pub fn start(data: &Path, workers: u16, plan: Vec<Kill>) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(data.join("kills"))?;
+        let (report_to, events) = mpsc::unbounded_channel();
+        let mut cluster = Self {
+            data: data.to_owned(),
+            nodes: HashMap::new(),
+            tasks: tokio::task::JoinSet::new(),
+            events,
+            report_to,
+            plan: plan.into_iter(),
+            armed: None,
+            kills: 0,
+            crashes: 0,
+            measured: Measured::default(),
+        };
+        for number in 0..2 {
+            cluster.spawn(NodeName {
+                role: Role::Coordinator,
+                number,
+            })?;
+        }
+        for number in 0..workers {
+            cluster.spawn(NodeName {
+                role: Role::Worker,
+                number,
+            })?;
+        }
+        Ok(cluster)
+    }
+
+    fn spawn(&mut self, node: NodeName) -> anyhow::Result<()> {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.data.join(format!("{node}.log")))?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("node")
+            .arg("--data")
+            .arg(&self.data)
+            .arg("--role")
+            .arg(match node.role {
+                Role::Coordinator => "coordinator",
+                Role::Worker => "worker",
+            })
+            .arg("--number")
+            .arg(node.number.to_string())
+            .envs(node_environment())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {node}"))?;
+        let stdin = child
+            .stdin
+            .take()
+            .context("a child without standard input")?;
+        self.nodes.insert(node.clone(), stdin);
+        let report_to = self.report_to.clone();
+        self.tasks.spawn(follow(node, child, report_to));
+        Ok(())
+    }
+
+    /// Runs until the region has ended. `subscribed` is called once, `every_second` each second.
+    ///
+    /// # Errors
+    /// When processes can't be started, end too often by themselves, or nothing goes on any more.
+    pub async fn run(
+        mut self,
+        mut subscribed: impl FnMut(),
+        mut every_second: impl FnMut(&Measured),
+    ) -> anyhow::Result<(End, Measured)> {
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        let mut waiting_for_subscription = true;
+        let mut progress = ((0, 0), tokio::time::Instant::now());
+        loop {
+            tokio::select! {
+                Some(event) = self.events.recv() => match event {
+                    Event::Report(_, Report::Completed) => return Ok(self.finish(End::Completed)),
+                    Event::Report(_, Report::Failed { reason }) => {
+                        return Ok(self.finish(End::Failed(reason)));
+                    }
+                    Event::Report(node, report) => {
+                        if report == Report::Subscribed && waiting_for_subscription {
+                            waiting_for_subscription = false;
+                            subscribed();
+                        }
+                        self.take(&node, &report);
+                    }
+                    Event::Ended(node, status) => self.restart(node, &status)?,
+                },
+                _ = second.tick() => {
+                    every_second(&self.measured);
+                    let mark = (self.measured.processed(), self.measured.last_cut());
+                    if mark != progress.0 {
+                        progress = (mark, tokio::time::Instant::now());
+                    }
+                    if !waiting_for_subscription && progress.1.elapsed() > STUCK_AFTER {
+                        bail!("nothing was processed for {STUCK_AFTER:?}; the logs are in {}", self.data.display());
+                    }
+                    self.arm_next().await;
+                }
+            }
+            if self.armed.is_none() {
+                self.arm_next().await;
+            }
+        }
+    }
+
+    fn finish(self, end: End) -> (End, Measured) {
+        (end, self.measured)
+    }
+
+    fn take(&mut self, node: &NodeName, report: &Report) {
+        if let Report::Kill { at, .. } = report
+            && let Some(kill) = self.armed.take()
+        {
+            tracing::info!(%node, point = %kill.point, "killed");
+            self.kills += 1;
+            self.measured.killed(kill, *at);
+        }
+        self.measured.take(report);
+    }
+
+    /// Sets the next kill, once the region has recovered from the last one.
+    async fn arm_next(&mut self) {
+        if self.armed.is_some() || self.measured.processed() == 0 {
+            return;
+        }
+        let recovered = self.measured.has_recovered();
+        let Some(next) = self.plan.as_slice().first().copied() else {
+            return;
+        };
+        if !recovered && !next.needs_a_reset() {
+            return;
+        }
+        self.plan.next();
+        self.armed = Some(next);
+        let order = Arm {
+            point: next.point.to_string(),
+            times: next.times,
+            token: self
+                .data
+                .join("kills")
+                .join(format!("{}-{}", std::process::id(), self.kills)),
+        };
+        let Ok(mut line) = serde_json::to_string(&order) else {
+            return;
+        };
+        line.push('\n');
+        for stdin in self.nodes.values_mut() {
+            // a process that has just ended is started again and then not armed: others are
+            let _ = stdin.write_all(line.as_bytes()).await;
+        }
+    }
+
+    fn restart(&mut self, node: NodeName, status: &io::Result<ExitStatus>) -> anyhow::Result<()> {
+        use std::os::unix::process::ExitStatusExt;
+        let killed = status
+            .as_ref()
+            .is_ok_and(|status| status.signal() == Some(9));
+        if !killed {
+            self.crashes += 1;
+            tracing::error!(%node, ?status, "ended by itself");
+            if self.crashes > MOST_CRASHES {
+                bail!("{node} ended by itself, the last of {MOST_CRASHES} such ends; see its log");
+            }
+        }
+        self.spawn(node)
+    }
+}
+
+/// Passes a child's reports on until it ends.
+async fn follow(node: NodeName, mut child: Child, report_to: mpsc::UnboundedSender<Event>) {
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            match serde_json::from_str(&line) {
+                Ok(report) => {
+                    let _ = report_to.send(Event::Report(node.clone(), report));
+                }
+                Err(error) => tracing::warn!(%node, %error, line, "no report"),
+            }
+        }
+    }
+    let status = child.wait().await;
+    let _ = report_to.send(Event::Ended(node, status));
+}

@@ -1,0 +1,128 @@
+//! The command line of `orders`.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use super::cluster::Role;
+use super::database::TableName;
+use super::sabotage::Sabotage;
+
+/// Keeps totals per customer over the row changes of an orders table, exactly once, while it kills
+/// its own processes. Without flags everything is embedded.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "orders", version)]
+pub struct Options {
+    /// What `orders` starts its own processes with
+    #[command(subcommand)]
+    pub node: Option<NodeCommand>,
+    /// Row changes of the embedded source
+    #[arg(long, default_value_t = 1_000_000, conflicts_with = "canal")]
+    pub rows: u64,
+    /// Worker processes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
+    /// Seed of the embedded rows and of the kills
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Kill nothing
+    #[arg(long)]
+    pub no_chaos: bool,
+    /// Seconds between two cuts
+    #[arg(long, default_value_t = 0.5, value_parser = period)]
+    pub period: f64,
+    /// The job's folder; a job that was interrupted goes on in it. Default: a new one in the
+    /// system's folder for temporary files
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Addresses of the Canal servers, host:port
+    #[arg(long, value_delimiter = ',', requires = "table")]
+    pub canal: Vec<String>,
+    /// Canal's destination
+    #[arg(long, default_value = "example")]
+    pub destination: String,
+    /// Canal's client id
+    #[arg(long, default_value_t = 1001, value_parser = clap::value_parser!(u16).range(1..=32767))]
+    pub client_id: u16,
+    /// The table: SCHEMA.TABLE with id, customer, amount, placed, version
+    #[arg(long, requires = "canal")]
+    pub table: Option<TableName>,
+    /// User at the Canal server; the password is read from ORDERS_CANAL_PASSWORD or
+    /// --password-file
+    #[arg(long, requires = "canal")]
+    pub user: Option<String>,
+    /// File with the password for the Canal server
+    #[arg(long, requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// Elect the leader by this ZooKeeper, host:port, instead of lease files
+    #[arg(long)]
+    pub zookeeper: Option<String>,
+    /// Compare with the table at mysql://user@host:port in the end; the password is read from
+    /// ORDERS_SQL_PASSWORD
+    #[arg(long, requires_all = ["canal", "expect_log"])]
+    pub expect_sql: Option<String>,
+    /// The loader's log of what it committed, for --expect-sql
+    #[arg(long, requires = "expect_sql")]
+    pub expect_log: Option<PathBuf>,
+    /// Entries that the server's buffer holds
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(8..))]
+    pub server_buffer: u64,
+    /// The last line on standard output is one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Kill at these points only, in this order
+    #[arg(long, hide = true, value_delimiter = ',', conflicts_with = "no_chaos")]
+    pub kill_points: Vec<String>,
+    /// Do something wrong, to see that it is noticed
+    #[arg(long, hide = true)]
+    pub sabotage: Option<Sabotage>,
+}
+
+/// What else this program can be.
+#[derive(Debug, Clone, Subcommand)]
+pub enum NodeCommand {
+    /// One process of the cluster; `orders` starts them
+    #[command(hide = true)]
+    Node {
+        /// The job's folder
+        #[arg(long)]
+        data: PathBuf,
+        /// What it does
+        #[arg(long)]
+        role: Role,
+        /// 0, 1, …
+        #[arg(long)]
+        number: u16,
+    },
+    /// Does what `orders-verify` does, where that program was not built beside this one
+    #[command(hide = true)]
+    Verify {
+        /// The job's folder
+        data: PathBuf,
+    },
+}
+
+fn period(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("must be a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn a_period_of_zero_is_refused() {
+        assert!(Options::try_parse_from(["orders", "--period", "0"]).is_err());
+        assert!(Options::try_parse_from(["orders", "--period", "3600"]).is_ok());
+    }
+}

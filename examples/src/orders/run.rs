@@ -1,0 +1,262 @@
+//! One run of the job, from the command line to the figures.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use lockkeeper_canal::testing::CanalServer;
+use lockkeeper_consistent_region::point::Point;
+
+use super::chaos::{self, Kill};
+use super::cluster::{Cluster, End};
+use super::database::{self, TableName};
+use super::embedded;
+use super::job::{CANAL_PASSWORD_VARIABLE, Job};
+use super::judge::Verdict;
+use super::options::Options;
+use super::outcome::{Measured, Outcome};
+use super::script::Script;
+use super::truth::Truth;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The figures.
+    pub outcome: Outcome,
+    /// What the judge said.
+    pub verdict: Verdict,
+    /// The job's folder.
+    pub data: PathBuf,
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// Usage and environment: the job could not be run to its end.
+pub async fn run(options: &Options) -> anyhow::Result<Finished> {
+    read_password(options)?;
+    let data = folder(options)?;
+    let begun = data.join("job.json").exists();
+    let table = options.table.clone().unwrap_or(TableName {
+        schema: "shop".to_owned(),
+        table: "orders".to_owned(),
+    });
+    let embedded = embedded_source(options, &data, &table, begun)?;
+    if !begun {
+        check_table_is_empty(options, &table).await?;
+    }
+    let addresses = match &embedded {
+        Some(server) => vec![server.address().to_string()],
+        None => options.canal.clone(),
+    };
+    write_job(options, &data, addresses, table.clone())?;
+    write_truth(options, &data, table)?;
+    let cluster = Cluster::start(&data, options.workers, plan(options)?)?;
+    let (end, measured) = cluster
+        .run(|| println!("ready"), |measured| show(measured, options))
+        .await?;
+    if let Some(server) = embedded {
+        server.stop();
+    }
+    if let End::Failed(reason) = &end {
+        eprintln!("orders: the region failed: {reason}");
+    }
+    if options.canal.is_empty() || options.expect_sql.is_some() {
+        let verdict = verify(&data)?;
+        let outcome = figures(options, measured, &verdict);
+        Ok(Finished {
+            outcome,
+            verdict,
+            data,
+        })
+    } else {
+        bail!(
+            "{}: nothing to compare the output with; give --expect-sql",
+            data.display()
+        )
+    }
+}
+
+/// The password reaches the processes by the environment, whichever way it was given.
+fn read_password(options: &Options) -> anyhow::Result<()> {
+    let Some(file) = &options.password_file else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    PASSWORD
+        .set(text.trim_end_matches(['\r', '\n']).to_owned())
+        .ok();
+    Ok(())
+}
+
+/// From `--password-file`; set once, before any process is started.
+static PASSWORD: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+/// The environment that a process of the cluster gets in addition.
+#[must_use]
+pub fn node_environment() -> Vec<(&'static str, String)> {
+    PASSWORD
+        .get()
+        .map(|text| (CANAL_PASSWORD_VARIABLE, text.clone()))
+        .into_iter()
+        .collect()
+}
+
+fn folder(options: &Options) -> anyhow::Result<PathBuf> {
+    let data = match &options.data {
+        Some(data) => data.clone(),
+        None => std::env::temp_dir().join(format!("lockkeeper-orders-{}", std::process::id())),
+    };
+    std::fs::create_dir_all(&data).with_context(|| data.display().to_string())?;
+    Ok(data.canonicalize()?)
+}
+
+fn embedded_source(
+    options: &Options,
+    data: &Path,
+    table: &TableName,
+    begun: bool,
+) -> anyhow::Result<Option<CanalServer>> {
+    if !options.canal.is_empty() {
+        return Ok(None);
+    }
+    if begun {
+        bail!(
+            "{} holds a job already, and the embedded source ended with its process: \
+             give an empty --data",
+            data.display()
+        );
+    }
+    let slots = usize::try_from(options.server_buffer)?;
+    let script = Script::new(options.seed, options.rows);
+    Ok(Some(embedded::start(
+        &options.destination,
+        table,
+        script,
+        slots,
+    )?))
+}
+
+/// Rows from before can't be counted: Canal has no snapshot.
+async fn check_table_is_empty(options: &Options, table: &TableName) -> anyhow::Result<()> {
+    let Some(url) = &options.expect_sql else {
+        return Ok(());
+    };
+    let mut connection = database::connect(url).await?;
+    match database::count_rows(&mut connection, table).await? {
+        0 => Ok(()),
+        rows => bail!("{table} holds {rows} rows already: the job must begin with an empty table"),
+    }
+}
+
+fn write_job(
+    options: &Options,
+    data: &Path,
+    canal: Vec<String>,
+    table: TableName,
+) -> anyhow::Result<()> {
+    let job = Job {
+        data: data.to_owned(),
+        canal,
+        destination: options.destination.clone(),
+        client_id: options.client_id,
+        canal_user: options.user.clone(),
+        table,
+        server_buffer: options.server_buffer,
+        width: options.workers.max(2),
+        period: Duration::from_secs_f64(options.period),
+        zookeeper: options.zookeeper.clone(),
+        sabotage: options.sabotage,
+        workers: options.workers,
+    };
+    Ok(std::fs::write(
+        data.join("job.json"),
+        serde_json::to_vec_pretty(&job)?,
+    )?)
+}
+
+fn write_truth(options: &Options, data: &Path, table: TableName) -> anyhow::Result<()> {
+    match (&options.expect_sql, &options.expect_log) {
+        (Some(url), Some(log)) => {
+            let log = std::path::absolute(log)?;
+            Truth::Sql {
+                url: url.clone(),
+                table,
+                log,
+            }
+            .write(data)
+        }
+        _ if options.canal.is_empty() => Truth::Script {
+            seed: options.seed,
+            rows: options.rows,
+        }
+        .write(data),
+        _ => Ok(()),
+    }
+}
+
+fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
+    if options.no_chaos {
+        return Ok(Vec::new());
+    }
+    if options.kill_points.is_empty() {
+        return Ok(chaos::kills(options.seed));
+    }
+    let points = options
+        .kill_points
+        .iter()
+        .map(|name| {
+            name.parse::<Point>()
+                .map_err(|error| anyhow::anyhow!("{error}"))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(chaos::kills_at(&points, options.seed))
+}
+
+fn show(measured: &Measured, options: &Options) {
+    eprintln!(
+        "{} changes processed, last cut {}, leader's term {}, {} kills{}",
+        measured.processed(),
+        measured.last_cut(),
+        measured.term(),
+        measured.kills(),
+        if options.no_chaos { " (no chaos)" } else { "" },
+    );
+}
+
+/// Asks the judge, a process of its own: `orders-verify`, or this program in its place where only
+/// this one was built.
+fn verify(data: &Path) -> anyhow::Result<Verdict> {
+    let this = std::env::current_exe()?;
+    let judge = this.with_file_name("orders-verify");
+    let mut command = if judge.exists() {
+        Command::new(judge)
+    } else {
+        let mut command = Command::new(this);
+        command.arg("verify");
+        command
+    };
+    let output = command.arg(data).output().context("starting the judge")?;
+    if output.status.code().is_none_or(|code| code > 1) {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    serde_json::from_slice(&output.stdout).context("the judge's verdict")
+}
+
+fn figures(options: &Options, measured: Measured, verdict: &Verdict) -> Outcome {
+    Outcome {
+        canal: match options.canal.as_slice() {
+            [] => "embedded".to_owned(),
+            addresses => addresses.join(","),
+        },
+        election: if options.zookeeper.is_some() {
+            "zookeeper"
+        } else {
+            "file"
+        }
+        .to_owned(),
+        seed: options.seed,
+        ..measured.outcome(verdict)
+    }
+}
