@@ -4,6 +4,9 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`clock`] | a clock that goes on while the machine sleeps, and the deadline of a leadership |
+//! | [`election`] | contenders, the service, and the border to drivers |
+//! | [`retrieval`] | a watch of who leads |
+//! | [`driver`] | the drivers: in process, lease files, ZooKeeper |
 //! | [`guard`] | fenced effects in a shared store, without locks |
 //!
 //! A leader that was stopped (by the scheduler, a debugger, a sleeping laptop) does not know that
@@ -12,4 +15,11 @@
 //! compare, and by the store ([`guard::EpochGuard`]).
 
 pub mod clock;
+#[cfg(feature = "testing")]
+pub mod contract;
+pub mod driver;
+pub mod election;
 pub mod guard;
+pub mod retrieval;
+
+pub use lockkeeper_core::token::{FencingToken, Lineage, TokenRelation};

@@ -1,0 +1,33 @@
+//! The drivers: where leadership is decided.
+//!
+//! | driver | decided by | session | for |
+//! |---|---|---|---|
+//! | [`InProcessElection`] | a queue in memory | none | one process, tests |
+//! | [`LeaseFiles`] | files in a folder of one host | 2 s by default | several processes of one host |
+
+pub mod file;
+mod in_process;
+
+pub use file::LeaseFiles;
+pub use in_process::InProcessElection;
+
+use std::future::Future;
+
+use crate::election::ElectionError;
+
+/// Runs a future to its end on a thread of its own.
+pub(crate) fn on_own_thread(
+    name: &str,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ElectionError> {
+    let unavailable = |error| ElectionError::unavailable("starting its thread", error);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = runtime.map_err(unavailable)?;
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread
+        .spawn(move || runtime.block_on(future))
+        .map_err(unavailable)?;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Every driver and store runs the public contract tests.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use lockkeeper_fencing::contract::election::{self, ElectionStore};
+use lockkeeper_fencing::contract::guard_store;
+use lockkeeper_fencing::driver::{InProcessElection, LeaseFiles};
+use lockkeeper_fencing::guard::{
+    Creation, FileGuardStore, GuardError, GuardStore, MemoryGuardStore,
+};
+
+struct InProcess(InProcessElection);
+
+impl ElectionStore for InProcess {
+    type Factory = InProcessElection;
+
+    fn factory(&self) -> InProcessElection {
+        self.0.clone()
+    }
+
+    async fn depose_leader(&self) {
+        assert!(self.0.depose_leader(), "nobody leads");
+    }
+}
+
+#[tokio::test]
+async fn the_in_process_driver_keeps_the_contract() {
+    election::all(|| InProcess(InProcessElection::new())).await;
+}
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn highest(&self) -> u64 {
+        let names = std::fs::read_dir(self.0.path()).unwrap();
+        let names = names.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        names
+            .filter_map(|name| name.strip_prefix("lease-")?.parse().ok())
+            .max()
+            .unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl ElectionStore for Files {
+    type Factory = LeaseFiles;
+
+    fn factory(&self) -> LeaseFiles {
+        LeaseFiles::new(self.0.path())
+            .with_session(Duration::from_millis(400))
+            .with_poll_interval(Duration::from_millis(5))
+    }
+
+    /// A higher lease appears whose holder is dead at once.
+    async fn depose_leader(&self) {
+        let highest = self.highest();
+        let lease = std::fs::read_to_string(self.path(&format!("lease-{highest}"))).unwrap();
+        let mut lease: serde_json::Value = serde_json::from_str(&lease).unwrap();
+        lease["session"] = "00000000-0000-4000-8000-000000000000".into();
+        let temporary = self.path("deposing");
+        std::fs::write(&temporary, lease.to_string()).unwrap();
+        std::fs::hard_link(&temporary, self.path(&format!("lease-{}", highest + 1))).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_lease_file_driver_keeps_the_contract() {
+    election::all(|| Files(tempfile::tempdir().unwrap())).await;
+}
+
+#[test]
+fn the_file_store_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    guard_store::all(|| FileGuardStore::open(folder.path()).unwrap());
+}
+
+/// One memory store, opened again and again.
+#[derive(Debug)]
+struct Shared(Arc<MemoryGuardStore>);
+
+impl GuardStore for Shared {
+    fn create_if_absent(&self, name: &str, bytes: &[u8]) -> Result<Creation, GuardError> {
+        self.0.create_if_absent(name, bytes)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>, GuardError> {
+        self.0.list(prefix)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, GuardError> {
+        self.0.read(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), GuardError> {
+        self.0.remove(name)
+    }
+}
+
+#[test]
+fn the_memory_store_keeps_the_contract() {
+    let store = OnceLock::new();
+    let store = store.get_or_init(|| Arc::new(MemoryGuardStore::new()));
+    guard_store::all(|| Shared(store.clone()));
+}

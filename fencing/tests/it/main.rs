@@ -1,0 +1,5 @@
+//! The contracts on every driver and store, and elections between real processes.
+#![allow(clippy::unwrap_used)]
+
+mod contracts;
+mod processes;
