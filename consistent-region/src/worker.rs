@@ -12,3 +12,6 @@ mod wiring;
 pub use actor::{GetStatus, RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle, WorkerStatus};
 pub use lease::{Lease, LeaseLost};
 pub use machine::Dropped;
+
+#[cfg(test)]
+mod tests;
