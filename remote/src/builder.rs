@@ -244,8 +244,8 @@ impl Bound {
             authority,
             endpoints,
         });
-        io.spawn(listen(listener, Arc::clone(&shared)));
-        TcpTransport::new(shared, io)
+        let accepting = io.spawn(listen(listener, Arc::clone(&shared)));
+        TcpTransport::new(shared, io, accepting)
     }
 }
 

@@ -19,8 +19,9 @@ pub(crate) struct Peers {
     own: Uuid,
     /// By the address that was dialled, and by the one that the peer says it listens on.
     by_address: DashMap<Authority, Arc<LinkHandle>>,
-    /// The one to be used for each process. Also the lock under which a pair's choice is made.
-    by_incarnation: Mutex<Vec<Arc<LinkHandle>>>,
+    /// All that live, in the order in which they came. Also the lock under which a pair's choice
+    /// is made.
+    links: Mutex<Vec<Arc<LinkHandle>>>,
     dialling: DashMap<Authority, Arc<tokio::sync::Mutex<Pause>>>,
 }
 
@@ -51,7 +52,7 @@ impl Peers {
         Self {
             own,
             by_address: DashMap::new(),
-            by_incarnation: Mutex::new(Vec::new()),
+            links: Mutex::new(Vec::new()),
             dialling: DashMap::new(),
         }
     }
@@ -79,9 +80,7 @@ impl Peers {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<LinkHandle>>> {
         // Every change is one push or retain: a panic leaves no half of it.
-        self.by_incarnation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in a connection whose introduction is done, and returns the one to be used for calls

@@ -42,6 +42,20 @@ enum DialError {
     TimedOut,
 }
 
+/// A connection's place in the tables, and among the accepted ones; given back even if its task
+/// panics or goes down with its thread.
+struct Admitted {
+    shared: Arc<Shared>,
+    handle: Arc<LinkHandle>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.shared.peers.remove(&self.handle);
+    }
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
@@ -181,11 +195,14 @@ impl Shared {
         let endpoints = Arc::clone(&self.endpoints);
         let task = LinkTask::new(stream, Arc::clone(&handle), requests, settings, endpoints);
         let used = self.peers.admit(&handle, dialled);
-        let shared = Arc::clone(self);
+        let admitted = Admitted {
+            shared: Arc::clone(self),
+            handle,
+            _permit: permit,
+        };
         self.io.spawn(async move {
             task.run().await;
-            shared.peers.remove(&handle);
-            drop(permit);
+            drop(admitted);
         });
         Ok(used)
     }

@@ -1,10 +1,11 @@
 //! The [`Transport`] of a service over TCP.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_core::future::BoxFuture;
 use lockkeeper_core::transport::{ConnectRequest, RemoteSession, Transport};
 use lockkeeper_core::{Authority, RpcError};
+use tokio::task::JoinHandle;
 
 use crate::io_thread::IoThread;
 use crate::session::Session;
@@ -16,13 +17,16 @@ use crate::wire::Farewell;
 pub(crate) struct TcpTransport {
     shared: Arc<Shared>,
     io: Arc<IoThread>,
+    /// The accepting task, until a shutdown awaits its end.
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl TcpTransport {
-    pub(crate) fn new(shared: Arc<Shared>, io: IoThread) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, io: IoThread, accepting: JoinHandle<()>) -> Self {
         Self {
             shared,
             io: Arc::new(io),
+            accepting: Mutex::new(Some(accepting)),
         }
     }
 }
@@ -53,8 +57,17 @@ impl Transport for TcpTransport {
     fn shutdown(&self) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         let io = Arc::clone(&self.io);
+        let accepting = self
+            .accepting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         Box::pin(async move {
             shared.shut.cancel();
+            if let Some(accepting) = accepting {
+                // Then the port is free. A panic of that task has freed it too.
+                let _ = accepting.await;
+            }
             let links = shared.peers.all();
             for link in &links {
                 link.retire(Farewell::Shutdown, "the service shuts down");

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockkeeper_core::transport::Transport;
 use lockkeeper_core::{Outcome, RpcErrorKind, RpcService};
 use uuid::Uuid;
 
@@ -245,6 +246,15 @@ async fn listening_beyond_loopback_needs_a_word() {
     let open = RpcService::builder().bind("0.0.0.0:0").allow_insecure(true);
     let service = open.advertise("127.0.0.1:0").start().await.unwrap();
     assert_ne!(service.transport().unwrap().authority().port(), 0);
+}
+
+#[tokio::test]
+async fn after_a_shutdown_the_port_is_free() {
+    let service = Service::start().await;
+    let bind = service.authority().to_string();
+    service.transport.shutdown().await;
+    let again = Service::start_as(RpcService::builder().bind(&bind), Uuid::new_v4()).await;
+    assert_eq!(again.authority().to_string(), bind);
 }
 
 #[tokio::test]
