@@ -113,3 +113,6 @@ impl SourceSabotage {
         self != Self::None
     }
 }
+
+#[cfg(test)]
+mod tests;
