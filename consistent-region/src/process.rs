@@ -4,6 +4,7 @@
 //! its operators anew at once. A stopped process (SIGSTOP) is not gone: its lease must run out.
 
 use std::fs;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ impl ProcessIdentity {
         let pid = std::process::id();
         let started = Stat::read(pid)?.started;
         Some(Self {
-            host: this_host()?,
+            host: this_host()?.clone(),
             pid,
             started,
         })
@@ -36,7 +37,7 @@ impl ProcessIdentity {
     /// and in doubt it lives.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        if this_host().as_ref() != Some(&self.host) {
+        if this_host() != Some(&self.host) {
             return false;
         }
         match fs::read_to_string(stat_path(self.pid)) {
@@ -48,7 +49,13 @@ impl ProcessIdentity {
     }
 }
 
-fn this_host() -> Option<String> {
+/// Read once: neither the boot nor the namespace of a process changes.
+fn this_host() -> Option<&'static String> {
+    static HOST: OnceLock<Option<String>> = OnceLock::new();
+    HOST.get_or_init(read_host).as_ref()
+}
+
+fn read_host() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{}/{}", boot.trim(), namespace.display()))

@@ -16,6 +16,9 @@ mod verify;
 
 use std::io;
 use std::io::{Read, Write};
+use std::sync::Arc;
+
+use lockkeeper_fencing::guard::GuardStore;
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::failing::FailingStore;
@@ -48,6 +51,10 @@ pub trait CheckpointStore: Send + Sync + std::fmt::Debug + 'static {
     /// Removes what writers that died have left half-written, if `of` says so for the name that
     /// the object would have got. Returns how many there were.
     fn remove_unfinished(&self, of: &dyn Fn(&str) -> bool) -> Result<usize, StoreError>;
+
+    /// Where the region's log lies: what the coordinators guard with fences (see
+    /// [`lockkeeper_fencing::guard`]). Each call opens it anew.
+    fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError>;
 
     /// Names the back end and the place in logs and errors.
     fn location(&self) -> String;

@@ -3,7 +3,9 @@
 use std::io;
 use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lockkeeper_fencing::guard::GuardStore;
 
 use super::{CheckpointStore, StoreError, WriteObject, Written};
 
@@ -94,6 +96,10 @@ impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
 
     fn remove_unfinished(&self, of: &dyn Fn(&str) -> bool) -> Result<usize, StoreError> {
         self.inner.remove_unfinished(of)
+    }
+
+    fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
+        self.inner.guard_store()
     }
 
     fn location(&self) -> String {

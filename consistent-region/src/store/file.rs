@@ -10,7 +10,9 @@ use std::fs::File;
 use std::io;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use lockkeeper_fencing::guard::{FileGuardStore, GuardStore};
 use uuid::Uuid;
 
 use super::{CheckpointStore, StoreError, WriteObject, Written, name};
@@ -27,14 +29,16 @@ const BUFFER: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
+    log: PathBuf,
 }
 
 impl FileStore {
-    /// Opens `root`, creating it and its folder `objects` as needed.
+    /// Opens `root`, creating it and its folders `objects` and `log` as needed.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let store = Self {
             folder: root.join("objects"),
+            log: root.join("log"),
         };
         fs::create_dir_all(&store.folder).map_err(|source| store.failed("", source))?;
         sync_folder(&root).map_err(|source| store.failed("", source))?;
@@ -133,6 +137,17 @@ impl CheckpointStore for FileStore {
             }
         }
         Ok(removed)
+    }
+
+    fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
+        match FileGuardStore::open(&self.log) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) => Err(StoreError::Io {
+                location: format!("file:{}", self.log.display()),
+                name: String::new(),
+                source: io::Error::other(error),
+            }),
+        }
     }
 
     fn location(&self) -> String {

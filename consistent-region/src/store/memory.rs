@@ -6,12 +6,15 @@ use std::io;
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lockkeeper_fencing::guard::{GuardStore, MemoryGuardStore};
+
 use super::{CheckpointStore, StoreError, WriteObject, Written, name};
 
 /// Keeps everything in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     objects: Arc<Mutex<BTreeMap<String, Arc<[u8]>>>>,
+    log: Arc<MemoryGuardStore>,
 }
 
 impl MemoryStore {
@@ -80,6 +83,10 @@ impl CheckpointStore for MemoryStore {
 
     fn remove_unfinished(&self, _of: &dyn Fn(&str) -> bool) -> Result<usize, StoreError> {
         Ok(0)
+    }
+
+    fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
+        Ok(Arc::clone(&self.log) as Arc<dyn GuardStore>)
     }
 
     fn location(&self) -> String {

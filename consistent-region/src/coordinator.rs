@@ -1,0 +1,33 @@
+//! The coordinator of a region: decides when to drain, what is a complete cut, and what to go back
+//! to.
+//!
+//! - `machine`: the rules, pure
+//! - [`RegionCoordinator`]: the actor that carries them out; [`CoordinatorHandle`]: how it is held
+//! - `publisher`, `scribe`, `codec`: the guarded log in the store
+//! - `members`, `outbox`, `placement`, `record`: the machine's parts, pure as well
+//! - [`CoordinatorSettings`]: what a region's owner decides
+//! - [`RegionStatus`], [`RegionEvent`]: what can be seen
+
+mod actor;
+mod codec;
+mod event;
+mod handle;
+mod machine;
+mod members;
+mod outbox;
+mod placement;
+mod publisher;
+mod record;
+mod scribe;
+mod settings;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use self::actor::RegionCoordinator;
+pub use self::event::CommandRefused;
+pub use self::handle::{CoordinatorEnd, CoordinatorHandle};
+pub use self::publisher::EnterError;
+pub use self::record::{ENTRY_FORMAT, Entry, Record, Retained};
+pub use self::settings::{CoordinatorSettings, InstanceShape, SettingsError, Shape};
+pub use self::status::{CompletedCut, RegionEvent, RegionState, RegionStatus, WorkerStatus};

@@ -1,0 +1,149 @@
+//! What goes into the coordinator's machine and what comes out of it.
+
+use std::time::Duration;
+
+use super::record::{Entry, Record, Retained};
+use super::status::RegionEvent;
+use crate::manifest::RestorePoint;
+use crate::protocol::{
+    Heartbeat, HeartbeatAnswer, Notice, Progress, Refusal, Register, Registered,
+};
+
+/// Names a request whose answer is waited for.
+pub(crate) type RequestId = u64;
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    Register {
+        request: RequestId,
+        register: Register,
+    },
+    Heartbeat {
+        request: RequestId,
+        heartbeat: Heartbeat,
+    },
+    Progress {
+        request: RequestId,
+        progress: Progress,
+    },
+    /// The entry of that number is durable and part of the log's chain.
+    Appended {
+        number: u64,
+    },
+    /// It certainly is not in the log.
+    AppendFailed {
+        number: u64,
+        reason: String,
+    },
+    /// The answer to [`Action::ChooseRestorePoint`].
+    Chosen {
+        choice: u64,
+        outcome: Choice,
+    },
+    /// The process of that registration is known to have ended.
+    ProcessGone {
+        worker: String,
+        worker_epoch: u64,
+    },
+    ResetRequested {
+        request: RequestId,
+        force: bool,
+        reason: String,
+    },
+    CutRequested {
+        request: RequestId,
+    },
+    StopRequested {
+        request: RequestId,
+    },
+    /// Time has passed; nothing else happened.
+    Tick,
+}
+
+/// What there is to go back to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Choice {
+    /// The newest cut that can be read; `None`: there never was one.
+    Restore {
+        restore: Option<RestorePoint>,
+        /// It is the region's last.
+        last: bool,
+        /// What is still retained, the chosen cut first.
+        retained: Vec<Retained>,
+        /// Newer cuts that can't be read, and why.
+        left_out: Vec<(u64, String)>,
+    },
+    /// The store does not answer: try again.
+    Unavailable { reason: String },
+    /// Nothing that may be restored can be read.
+    Impossible { reason: String },
+}
+
+/// To be done, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    AnswerRegister {
+        request: RequestId,
+        answer: Result<Registered, Refusal>,
+    },
+    AnswerHeartbeat {
+        request: RequestId,
+        answer: Result<HeartbeatAnswer, Refusal>,
+    },
+    AnswerProgress {
+        request: RequestId,
+        answer: Result<(), Refusal>,
+    },
+    AnswerCommand {
+        request: RequestId,
+        answer: Result<(), CommandRefused>,
+    },
+    Push {
+        worker: String,
+        notice: Notice,
+    },
+    /// Append to the log; one after the other, in this order.
+    Append(Box<Entry>),
+    /// Find the newest readable cut of `record`, reading every object.
+    ChooseRestorePoint {
+        choice: u64,
+        record: Box<Record>,
+    },
+    /// Remove what is older than `record` retains; whenever there is time.
+    Tidy {
+        record: Box<Record>,
+    },
+    Tell(RegionEvent),
+}
+
+/// Why a command is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandRefused {
+    /// The region is in its failed state: only a forced reset takes it up again.
+    #[error("the region has failed ({reason}): only a forced reset takes it up again")]
+    Failed {
+        /// Why it failed.
+        reason: String,
+    },
+    /// The region has ended.
+    #[error("the region has ended")]
+    Ended,
+    /// This coordinator does not lead (any more): ask the leader.
+    #[error("this coordinator does not lead the region")]
+    NotLeading,
+}
+
+/// What was in the log when the term began.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Beginning {
+    /// The newest usable entry's record, and the number of that entry and its term if it holds a
+    /// manifest.
+    pub(crate) record: Option<Record>,
+    /// Newer entries that could not be used: the numbers that they gave out are not known.
+    pub(crate) unusable_entries: u64,
+}
+
+/// A moment on the shell's clock.
+pub(crate) type Moment = Duration;

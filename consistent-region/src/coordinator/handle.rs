@@ -1,0 +1,253 @@
+//! A coordinator in this process, as its owner holds it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, AsyncContext, Context};
+use futures_util::stream;
+use tokio::sync::{broadcast, oneshot, watch};
+
+use super::actor::{
+    Command, CommandKind, Halt, Lead, Leadership, Parts, RegionCoordinator, Revoke,
+};
+use super::event::CommandRefused;
+use super::settings::{CoordinatorSettings, SettingsError};
+use super::status::{RegionEvent, RegionState, RegionStatus};
+use crate::link::local::LocalCoordinator;
+use crate::point::Hook;
+use crate::store::CheckpointStore;
+
+/// How many events a slow listener may be behind before it misses some.
+const EVENTS: usize = 1_024;
+
+/// Why a coordinator does not coordinate any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CoordinatorEnd {
+    /// It was told to stop, or its actor has ended.
+    Stopped,
+    /// A coordinator with a higher term leads. An elected one gives its leadership up and may be
+    /// elected again.
+    SteppedDown {
+        /// The highest term that was used.
+        highest: u64,
+    },
+    /// The store failed in a way that only a new term can mend. An elected coordinator gives its
+    /// leadership up and may be elected again.
+    StoreFailed(String),
+    /// The leadership's deadline has passed before it was renewed.
+    DeadlinePassed,
+    /// The store holds another region, another graph, or what this version can't read.
+    Unusable(String),
+}
+
+/// A running coordinator. It lives on when this is dropped; [`halt`](Self::halt) ends it.
+#[derive(Clone)]
+pub struct CoordinatorHandle {
+    address: Addr<RegionCoordinator>,
+    way: LocalCoordinator,
+    status: watch::Receiver<RegionStatus>,
+    events: broadcast::Sender<RegionEvent>,
+    ended: watch::Receiver<Option<CoordinatorEnd>>,
+}
+
+impl fmt::Debug for CoordinatorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoordinatorHandle")
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
+
+impl RegionCoordinator {
+    /// Starts the only coordinator of a region on the current arbiter: nobody is elected, each
+    /// start and each failure of the store begins a new term.
+    ///
+    /// Two of them on one store fence each other out in turn: nothing is lost, nothing gets on.
+    ///
+    /// # Errors
+    /// When a setting can't be.
+    pub fn start_local(
+        settings: CoordinatorSettings,
+        store: Arc<dyn CheckpointStore>,
+        hook: Hook,
+    ) -> Result<CoordinatorHandle, SettingsError> {
+        Self::launch(settings, store, hook, Leadership::Alone)
+    }
+
+    /// Starts a coordinator that leads only between [`CoordinatorHandle::grant`] and
+    /// [`CoordinatorHandle::revoke`]. `may_act` is asked right before every step: it must read the
+    /// deadline of the leadership, not a flag.
+    ///
+    /// # Errors
+    /// When a setting can't be.
+    pub fn start_elected(
+        settings: CoordinatorSettings,
+        store: Arc<dyn CheckpointStore>,
+        hook: Hook,
+        may_act: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<CoordinatorHandle, SettingsError> {
+        Self::launch(
+            settings,
+            store,
+            hook,
+            Leadership::Elected {
+                may_act: Arc::new(may_act),
+            },
+        )
+    }
+
+    fn launch(
+        settings: CoordinatorSettings,
+        store: Arc<dyn CheckpointStore>,
+        hook: Hook,
+        leadership: Leadership,
+    ) -> Result<CoordinatorHandle, SettingsError> {
+        settings.validate()?;
+        let (way, mut inbox) = LocalCoordinator::channel();
+        let (status_sender, status) = watch::channel(idle(&settings));
+        let (events, _) = broadcast::channel(EVENTS);
+        let (ended_sender, ended) = watch::channel(None);
+        let parts = Parts {
+            settings,
+            store,
+            hook,
+            way: way.clone(),
+            leadership,
+            status: status_sender,
+            events: events.clone(),
+            ended: ended_sender,
+        };
+        let address = Self::create(move |ctx: &mut Context<Self>| {
+            ctx.add_stream(stream::poll_fn(move |cx| inbox.poll_next(cx)));
+            Self::new(parts)
+        });
+        Ok(CoordinatorHandle {
+            address,
+            way,
+            status,
+            events,
+            ended,
+        })
+    }
+}
+
+fn idle(settings: &CoordinatorSettings) -> RegionStatus {
+    RegionStatus {
+        region: settings.region.clone(),
+        term: 0,
+        state: RegionState::Opening,
+        reason: None,
+        seq: 0,
+        completed: 0,
+        oldest_retained: 0,
+        attempt: 0,
+        consecutive_resets: 0,
+        workers: Vec::new(),
+        waiting: Vec::new(),
+        stale_messages: 0,
+        finished: false,
+    }
+}
+
+impl CoordinatorHandle {
+    /// The way for workers of this process, and for endpoints that receive workers' requests.
+    #[must_use]
+    pub fn way(&self) -> &LocalCoordinator {
+        &self.way
+    }
+
+    /// How the region stands now.
+    #[must_use]
+    pub fn status(&self) -> RegionStatus {
+        self.status.borrow().clone()
+    }
+
+    /// The status, and each change of it; changes that follow one another quickly may be seen as
+    /// one.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<RegionStatus> {
+        self.status.clone()
+    }
+
+    /// What happens from now on. A listener that falls 1,024 events behind misses the oldest.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<RegionEvent> {
+        self.events.subscribe()
+    }
+
+    /// Waits until the region is in `state`; `false` when the coordinator ends before.
+    pub async fn reached(&self, state: RegionState) -> bool {
+        let mut status = self.status.clone();
+        status
+            .wait_for(|status| status.state == state)
+            .await
+            .is_ok()
+    }
+
+    /// Waits until the coordinator ends or, if it is elected, gives its term up.
+    pub async fn ended(&self) -> CoordinatorEnd {
+        let mut ended = self.ended.clone();
+        let end = ended.wait_for(Option::is_some).await.map(|end| end.clone());
+        end.ok().flatten().unwrap_or(CoordinatorEnd::Stopped)
+    }
+
+    /// Asks for a cut now, or as soon as tuples flow again.
+    ///
+    /// # Errors
+    /// When the region has failed or ended, or is coordinated elsewhere.
+    pub async fn cut(&self) -> Result<(), CommandRefused> {
+        self.command(CommandKind::Cut).await
+    }
+
+    /// Asks for a final cut and the end of the region. A region that is stopped like this goes on
+    /// from that cut when it is started again. If the cut fails, the region is reset and tries
+    /// again.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut).
+    pub async fn stop(&self) -> Result<(), CommandRefused> {
+        self.command(CommandKind::Stop).await
+    }
+
+    /// Sets the region back to its newest cut. `force` grants it
+    /// `max_consecutive_reset_attempts` more and takes a failed region up again.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut).
+    pub async fn reset(
+        &self,
+        force: bool,
+        reason: impl Into<String>,
+    ) -> Result<(), CommandRefused> {
+        self.command(CommandKind::Reset {
+            force,
+            reason: reason.into(),
+        })
+        .await
+    }
+
+    async fn command(&self, kind: CommandKind) -> Result<(), CommandRefused> {
+        let (answer, answered) = oneshot::channel();
+        if self.address.send(Command { kind, answer }).await.is_err() {
+            return Err(CommandRefused::NotLeading);
+        }
+        answered.await.unwrap_or(Err(CommandRefused::NotLeading))
+    }
+
+    /// Begins the term of a leadership: `term` is the epoch of its token, and must be above every
+    /// term that this store has seen ([`highest_fence`](lockkeeper_fencing::guard::highest_fence)).
+    pub async fn grant(&self, term: u64) {
+        let _ = self.address.send(Lead { term }).await;
+    }
+
+    /// The leadership is over: from now on everybody is refused.
+    pub async fn revoke(&self) {
+        let _ = self.address.send(Revoke).await;
+    }
+
+    /// Ends the coordinator; the region's operators stay as they are until their leases end.
+    pub async fn halt(&self) {
+        let _ = self.address.send(Halt).await;
+    }
+}

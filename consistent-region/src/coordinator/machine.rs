@@ -1,0 +1,459 @@
+//! The coordinator's rules: a pure machine, without I/O, clock, thread or actix.
+//!
+//! The reference's states and transitions (IBM Streams' region controller; facts in issue 7), with
+//! these differences on purpose:
+//! - late and repeated acknowledgements are dropped and counted, never fatal
+//! - a failure ends the round at once, not through a time-out
+//! - a lost worker is waited for a limited time, then its instances go elsewhere
+//! - a new coordinator goes on without a reset when nothing was missed
+//! - several completed cuts are kept; one that can't be read is skipped, and that is said
+//! - everything is acknowledged and repeated until it is
+//! - consecutive resets have a growing pause between them
+//! - the region ends with a last cut when every start operator has ended
+//!
+//! Rooms: `members` (registration, leases, placement), `round` (drain to manifest), `reset`,
+//! `ending` (last commit, failed state), `view` (status).
+
+mod ending;
+mod members;
+mod reset;
+mod round;
+#[cfg(test)]
+mod simulation;
+mod view;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use self::reset::Resetting;
+use self::round::Round;
+use super::event::{Action, Beginning, CommandRefused, Event, Moment, RequestId};
+use super::members::Members;
+use super::record::{ENTRY_FORMAT, Entry, Record};
+use super::settings::CoordinatorSettings;
+use super::status::RegionEvent;
+use crate::protocol::{InstanceId, Order, Stamp};
+
+/// How many worker epochs a term reserves with its first entry.
+const EPOCHS_A_TERM: u64 = 1 << 20;
+/// An entry that could not be read may have given out this many sequence numbers.
+const SEQS_AN_ENTRY: u64 = 2;
+/// Pause before an entry that was not written is tried again.
+const APPEND_AGAIN: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    settings: CoordinatorSettings,
+    term: u64,
+    state: State,
+    /// The newest record; `durable` says how far the log has it.
+    record: Record,
+    durable: u64,
+    append_again: Option<Moment>,
+    /// The cut that tuples now belong to.
+    seq: u64,
+    members: Members,
+    /// Start operators that have produced their last tuple, in this attempt.
+    ended: BTreeSet<InstanceId>,
+    wishes: Wishes,
+    stale: u64,
+    actions: Vec<Action>,
+}
+
+/// What was asked for and has to wait.
+#[derive(Debug, Default)]
+struct Wishes {
+    cut: bool,
+    /// A final cut, then the end.
+    stop: bool,
+    /// A reset instead of going on as things stand.
+    reset: Option<String>,
+}
+
+#[derive(Debug)]
+enum State {
+    Opening,
+    Started {
+        since: Moment,
+    },
+    Processing {
+        next_cut: Option<Moment>,
+    },
+    Round(Round),
+    Resetting(Resetting),
+    Unhealthy {
+        since: Moment,
+        reason: String,
+    },
+    Failed {
+        reason: String,
+    },
+    Ending {
+        seq: u64,
+        for_good: bool,
+        committed: BTreeSet<String>,
+        deadline: Moment,
+    },
+    Completed,
+}
+
+impl Machine {
+    /// A term begins: the first entry is on its way, nobody is answered before it is durable.
+    pub(crate) fn open(
+        now: Moment,
+        settings: CoordinatorSettings,
+        term: u64,
+        beginning: Beginning,
+    ) -> (Self, Vec<Action>) {
+        let unusable = beginning.unusable_entries;
+        let known = beginning.record.is_some();
+        let mut record = beginning.record.unwrap_or_default();
+        record.region.clone_from(&settings.region);
+        record.graph = settings.shape.fingerprint;
+        record.term = term;
+        record.number += unusable;
+        record.highest += SEQS_AN_ENTRY * unusable;
+        record.attempt += unusable;
+        let last_epoch = record.worker_epochs + EPOCHS_A_TERM * unusable;
+        record.worker_epochs = last_epoch + EPOCHS_A_TERM;
+        if !known {
+            record.allowed_resets = settings.max_consecutive_reset_attempts;
+        }
+        if settings.clear_failure && record.failed.take().is_some() {
+            record.consecutive_resets = 0;
+            record.allowed_resets = settings.max_consecutive_reset_attempts;
+        }
+        let mut wishes = Wishes::default();
+        if unusable > 0 {
+            wishes.reset = Some(format!("{unusable} entries of the log can't be read"));
+        }
+        let (lease, margin) = (settings.lease, settings.lease_margin);
+        let members = Members::new(now, lease, margin, last_epoch, &record.claims);
+        let mut machine = Self {
+            seq: record.next_cut,
+            settings,
+            term,
+            state: State::Opening,
+            durable: record.number,
+            record,
+            append_again: None,
+            members,
+            ended: BTreeSet::new(),
+            wishes,
+            stale: 0,
+            actions: Vec::new(),
+        };
+        machine.append();
+        let actions = std::mem::take(&mut machine.actions);
+        (machine, actions)
+    }
+
+    /// Something happened at `now`. The actions are to be carried out in their order.
+    pub(crate) fn step(&mut self, now: Moment, event: Event) -> Vec<Action> {
+        let before = self.state_now();
+        match event {
+            Event::Register { request, register } => self.register(now, request, &register),
+            Event::Heartbeat { request, heartbeat } => self.heartbeat(now, request, &heartbeat),
+            Event::Progress { request, progress } => self.progress(now, request, progress),
+            Event::Appended { number } => self.appended(now, number),
+            Event::AppendFailed { number, reason } => self.append_failed(now, number, reason),
+            Event::Chosen { choice, outcome } => self.chosen(now, choice, outcome),
+            Event::ProcessGone {
+                worker,
+                worker_epoch,
+            } => {
+                self.process_gone(now, &worker, worker_epoch);
+            }
+            Event::ResetRequested {
+                request,
+                force,
+                reason,
+            } => {
+                let answer = self.reset_requested(now, force, reason);
+                self.actions.push(Action::AnswerCommand { request, answer });
+            }
+            Event::CutRequested { request } => {
+                let answer = self.may_command();
+                self.wish(now, request, answer, |wishes| wishes.cut = true);
+            }
+            Event::StopRequested { request } => {
+                let answer = self.may_command();
+                self.wish(now, request, answer, |wishes| wishes.stop = true);
+            }
+            Event::Tick => {}
+        }
+        self.pass_time(now);
+        let after = self.state_now();
+        if before != after {
+            let reason = self.reason();
+            self.tell(RegionEvent::State {
+                from: before,
+                to: after,
+                reason,
+            });
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When [`Event::Tick`] is needed at the latest.
+    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+        let resends = self
+            .members
+            .iter()
+            .filter_map(|(_, member)| member.outbox.next_due());
+        let deadlines = [
+            self.state_deadline(),
+            self.append_again,
+            self.members.next_expiry(),
+        ];
+        deadlines.into_iter().flatten().chain(resends).min()
+    }
+
+    fn pass_time(&mut self, now: Moment) {
+        if self.append_again.is_some_and(|at| now >= at) {
+            self.append_again = None;
+            self.append();
+        }
+        for worker in self.members.expired(now) {
+            self.lose(now, &worker, "its lease has ended");
+        }
+        if self.members.lay_ghosts(now) {
+            self.look_for_places(now);
+        }
+        self.pass_state_time(now);
+        self.push_due(now);
+    }
+
+    fn pass_state_time(&mut self, now: Moment) {
+        if self.state_deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match &self.state {
+            State::Started { .. } | State::Unhealthy { .. } => self.look_for_places(now),
+            State::Processing { .. } => self.begin_round(now, false),
+            State::Round(_) => self.reset(now, "the drain time-out is over".to_owned()),
+            State::Ending { .. } => {
+                self.reset(
+                    now,
+                    "the last cut was not committed within the drain time-out".to_owned(),
+                );
+            }
+            State::Resetting(_) => self.resetting_time_is_over(now),
+            State::Opening | State::Failed { .. } | State::Completed => {}
+        }
+    }
+
+    fn state_deadline(&self) -> Option<Moment> {
+        match &self.state {
+            State::Started { since } => self.place_deadline(*since),
+            State::Unhealthy { since, .. } => {
+                let failed = self
+                    .settings
+                    .unhealthy_timeout
+                    .map(|timeout| *since + timeout);
+                let places = self.place_deadline(*since);
+                [failed, places].into_iter().flatten().min()
+            }
+            State::Processing { next_cut } => *next_cut,
+            State::Round(round) => round.deadline(),
+            State::Resetting(resetting) => Some(resetting.next_deadline()),
+            State::Ending { deadline, .. } => Some(*deadline),
+            State::Opening | State::Failed { .. } | State::Completed => None,
+        }
+    }
+
+    /// The record changed: the log has to know before anybody else does.
+    fn append(&mut self) {
+        self.append_entry(None);
+    }
+
+    fn append_entry(&mut self, manifest: Option<crate::manifest::Manifest>) {
+        self.record.number += 1;
+        self.append_again = None;
+        let record = self.record.clone();
+        let entry = Entry {
+            format: ENTRY_FORMAT,
+            record,
+            manifest,
+        };
+        self.actions.push(Action::Append(Box::new(entry)));
+    }
+
+    fn appended(&mut self, now: Moment, number: u64) {
+        self.durable = self.durable.max(number);
+        self.round_appended(now, number);
+        if matches!(self.state, State::Opening) && self.durable >= self.record.number {
+            self.opened(now);
+        }
+        self.release(now);
+    }
+
+    fn append_failed(&mut self, now: Moment, number: u64, reason: String) {
+        self.tell(RegionEvent::StoreFailed {
+            reason: reason.clone(),
+        });
+        if self.round_append_failed(now, number, &reason) {
+            return;
+        }
+        if number == self.record.number {
+            self.append_again = Some(now + APPEND_AGAIN);
+        }
+    }
+
+    fn opened(&mut self, now: Moment) {
+        self.state = if self.record.ended {
+            State::Completed
+        } else if let Some(reason) = self.record.failed.clone() {
+            State::Failed { reason }
+        } else {
+            State::Started { since: now }
+        };
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp {
+            term: self.term,
+            seq: self.seq,
+            attempt: self.record.attempt,
+        }
+    }
+
+    /// Gives an order to a worker as soon as the newest record is durable.
+    fn order(&mut self, worker: &str, order: Order) {
+        let (after, stamp) = (self.record.number, self.stamp());
+        if let Some(member) = self.members.get_mut(worker) {
+            member.outbox.hold(after, stamp, order);
+        }
+    }
+
+    /// Gives it to every worker that runs an instance.
+    fn order_participants(&mut self, order: &Order) {
+        for worker in self.participants() {
+            self.order(&worker, order.clone());
+        }
+    }
+
+    fn order_everybody(&mut self, order: &Order) {
+        let workers: Vec<String> = self
+            .members
+            .iter()
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        for worker in workers {
+            self.order(&worker, order.clone());
+        }
+    }
+
+    /// Lets go what the log now covers.
+    fn release(&mut self, now: Moment) {
+        let (durable, pause) = (self.durable, self.settings.resend);
+        for (worker, member) in self.members.iter_mut() {
+            for notice in member.outbox.release(durable, now, pause) {
+                self.actions.push(Action::Push {
+                    worker: worker.to_owned(),
+                    notice,
+                });
+            }
+        }
+    }
+
+    fn push_due(&mut self, now: Moment) {
+        self.release(now);
+        let longest = self.settings.lease;
+        let mut overfull = Vec::new();
+        for (worker, member) in self.members.iter_mut() {
+            for notice in member.outbox.take_due(now, longest) {
+                self.actions.push(Action::Push {
+                    worker: worker.to_owned(),
+                    notice,
+                });
+            }
+            if member.outbox.is_overfull() {
+                overfull.push(worker.to_owned());
+            }
+        }
+        for worker in overfull {
+            self.lose(now, &worker, "it acknowledges nothing");
+            self.release(now);
+        }
+    }
+
+    fn participants(&self) -> BTreeSet<String> {
+        self.record
+            .placement
+            .iter()
+            .map(|(_, worker)| worker.clone())
+            .collect()
+    }
+
+    fn participates(&self, worker: &str) -> bool {
+        self.record.placement.iter().any(|(_, on)| on == worker)
+    }
+
+    /// Tuples flow (again): the next cut is a period away, or due now.
+    fn process(&mut self, now: Moment) {
+        let next_cut = self.settings.period.map(|period| now + period);
+        self.state = State::Processing { next_cut };
+        self.grant_wishes(now);
+    }
+
+    /// Begins what was waited with until tuples flow.
+    fn grant_wishes(&mut self, now: Moment) {
+        if !matches!(self.state, State::Processing { .. }) {
+            return;
+        }
+        if let Some(reason) = self.wishes.reset.take() {
+            self.reset(now, reason);
+        } else if self.wishes.stop || self.all_ended() {
+            self.begin_round(now, true);
+        } else if self.wishes.cut {
+            self.begin_round(now, false);
+        }
+    }
+
+    fn all_ended(&self) -> bool {
+        self.settings
+            .shape
+            .starts()
+            .all(|start| self.ended.contains(start))
+    }
+
+    fn wish(
+        &mut self,
+        now: Moment,
+        request: RequestId,
+        answer: Result<(), CommandRefused>,
+        set: impl FnOnce(&mut Wishes),
+    ) {
+        if answer.is_ok() {
+            set(&mut self.wishes);
+            self.grant_wishes(now);
+        }
+        self.actions.push(Action::AnswerCommand { request, answer });
+    }
+
+    fn may_command(&self) -> Result<(), CommandRefused> {
+        match &self.state {
+            State::Failed { reason } => Err(CommandRefused::Failed {
+                reason: reason.clone(),
+            }),
+            State::Completed => Err(CommandRefused::Ended),
+            State::Opening => Err(CommandRefused::NotLeading),
+            _ => Ok(()),
+        }
+    }
+
+    fn tidy(&mut self) {
+        self.actions.push(Action::Tidy {
+            record: Box::new(self.record.clone()),
+        });
+    }
+
+    fn drop_stale(&mut self) {
+        self.stale += 1;
+    }
+
+    fn tell(&mut self, event: RegionEvent) {
+        self.actions.push(Action::Tell(event));
+    }
+}

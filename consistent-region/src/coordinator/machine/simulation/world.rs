@@ -1,0 +1,752 @@
+//! The world: one log, coordinators one after the other (sometimes overlapping), three workers.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::log::{Appended, Log};
+use super::network::{Message, Network, Step};
+use super::worker::{Phase, Worker};
+use crate::coordinator::event::{Action, Event, RequestId};
+use crate::coordinator::machine::Machine;
+use crate::coordinator::settings::{CoordinatorSettings, InstanceShape, Shape};
+use crate::coordinator::status::RegionState;
+use crate::protocol::{Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Refusal};
+
+const WORKERS: usize = 3;
+const MS: Duration = Duration::from_millis(1);
+/// A run that has not come to its end by then never will.
+const LIMIT: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Faults {
+    links: bool,
+    deaths: bool,
+}
+
+impl Faults {
+    pub(super) const NONE: Self = Self {
+        links: false,
+        deaths: false,
+    };
+    pub(super) const LINKS: Self = Self {
+        links: true,
+        deaths: false,
+    };
+    pub(super) const ALL: Self = Self {
+        links: true,
+        deaths: true,
+    };
+}
+
+struct Coordinator {
+    term: u64,
+    machine: Machine,
+    /// What it waits for from its own store, in order; the first one is under way.
+    storing: Vec<Action>,
+    /// Whose answer goes where.
+    requests: Vec<(RequestId, Asked)>,
+    /// Lost its leadership: it answers nobody, but what it began goes on.
+    deposed: bool,
+}
+
+#[derive(Clone)]
+struct Asked {
+    worker: usize,
+    sent: Duration,
+    attempt: u64,
+    progress: Option<Progress>,
+}
+
+pub(super) struct World {
+    rng: Rng,
+    faults: Faults,
+    network: Network,
+    log: Log,
+    coordinators: Vec<Coordinator>,
+    workers: Vec<Worker>,
+    next_request: RequestId,
+    cuts: u64,
+    resets: u64,
+    seed: u64,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, faults: Faults) -> Self {
+        let mut world = Self {
+            rng: Rng::with_seed(seed),
+            faults,
+            network: Network::default(),
+            log: Log::default(),
+            coordinators: Vec::new(),
+            workers: (0..WORKERS).map(Worker::new).collect(),
+            next_request: 0,
+            cuts: 0,
+            resets: 0,
+            seed,
+        };
+        world.network.send(Duration::ZERO, Message::NewCoordinator);
+        for to in 0..WORKERS {
+            world.network.send(MS, Message::Clock { to, life: 1 });
+        }
+        world
+    }
+
+    pub(super) fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    pub(super) fn run_for(&mut self, seconds: u64) {
+        let end = self.network.now() + Duration::from_secs(seconds);
+        while self.network.now() < end {
+            self.one();
+        }
+    }
+
+    /// From now on nothing fails any more, and a failed region is taken up again.
+    pub(super) fn heal(&mut self) {
+        self.faults = Faults::NONE;
+        let leading = |world: &Self| world.coordinators.iter().any(|one| !one.deposed);
+        if !leading(self) {
+            self.network.send(MS, Message::NewCoordinator);
+        }
+        self.run_until("a coordinator leads", leading);
+        self.run_until("the leader is open", |world| {
+            world
+                .leader()
+                .is_some_and(|leader| leader.machine.state_now() != RegionState::Opening)
+        });
+        self.command(|request| Event::ResetRequested {
+            request,
+            force: true,
+            reason: "faults are over".to_owned(),
+        });
+    }
+
+    pub(super) fn run_until_cut(&mut self, more: u64) {
+        let wanted = self.cuts + more;
+        self.run_until("cuts complete", |world| world.cuts >= wanted);
+    }
+
+    /// A final cut, and the end.
+    pub(super) fn stop(&mut self) {
+        self.command(|request| Event::StopRequested { request });
+        self.run_until("the region ends", |world| {
+            let finished = world
+                .leader()
+                .is_some_and(|leader| leader.machine.status().finished);
+            finished && world.workers.iter().all(|worker| worker.ended)
+        });
+    }
+
+    pub(super) fn replace_coordinator(&mut self) {
+        let wait = self.rng.u64(0..3_000);
+        self.run_for_ms(wait);
+        let before = self.log_term();
+        self.network.send(MS, Message::NewCoordinator);
+        self.run_until("the new coordinator opens", |world| {
+            world.log_term() > before
+        });
+    }
+
+    fn log_term(&self) -> u64 {
+        self.log.record().term
+    }
+
+    fn run_for_ms(&mut self, ms: u64) {
+        let end = self.network.now() + Duration::from_millis(ms);
+        while self.network.now() < end {
+            self.one();
+        }
+    }
+
+    fn run_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let limit = self.network.now() + LIMIT;
+        while !done(self) {
+            self.one();
+            if self.network.now() > limit {
+                let status = self.leader().map(|leader| leader.machine.status());
+                panic!(
+                    "seed {}: not {what}: {status:#?} {:#?}",
+                    self.seed, self.workers
+                );
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<&Coordinator> {
+        self.coordinators
+            .iter()
+            .rev()
+            .find(|coordinator| !coordinator.deposed)
+    }
+
+    fn command(&mut self, event: impl FnOnce(RequestId) -> Event) {
+        self.next_request += 1;
+        let event = event(self.next_request);
+        let term = self.leader().map(|leader| leader.term);
+        if let Some(term) = term {
+            self.feed(term, event);
+        }
+    }
+
+    /// The next thing that happens.
+    fn one(&mut self) {
+        let due = self.coordinators.iter().filter(|one| !one.deposed);
+        let tick = due
+            .filter_map(|one| Some((one.machine.next_deadline()?, one.term)))
+            .min();
+        match (tick, self.network.next_at()) {
+            (Some((at, term)), next) if next.is_none_or(|next| at <= next) => {
+                self.network.advance(at);
+                self.feed(term, Event::Tick);
+            }
+            (_, Some(_)) => {
+                if let Some(message) = self.network.take() {
+                    self.deliver(message);
+                }
+            }
+            (_, None) => panic!("seed {}: nothing will ever happen again", self.seed),
+        }
+        self.check_instances();
+        if self.faults.deaths && self.rng.u32(0..2_000) == 0 {
+            self.strike();
+        }
+    }
+
+    fn check_instances(&self) {
+        let now = self.network.now();
+        let acting: Vec<&Worker> = self
+            .workers
+            .iter()
+            .filter(|worker| worker.may_act(now))
+            .collect();
+        for (index, one) in acting.iter().enumerate() {
+            for other in &acting[index + 1..] {
+                let both = one.instances.intersection(&other.instances).next();
+                assert_eq!(both, None, "seed {}: {one:?} and {other:?}", self.seed);
+            }
+        }
+    }
+
+    /// Something dies or stands still.
+    fn strike(&mut self) {
+        let to = self.rng.usize(0..WORKERS);
+        let after = Duration::from_millis(self.rng.u64(10..15_000));
+        match self.rng.u32(0..10) {
+            0..4 => {
+                let gone = self.workers[to].registered.filter(|_| self.rng.bool());
+                self.workers[to].alive = false;
+                self.workers[to].abandon();
+                self.network.send(after, Message::Reborn { to });
+                // Sometimes the coordinator can see that the process has ended.
+                if let Some((term, worker_epoch)) = gone {
+                    let worker = self.workers[to].name.clone();
+                    let event = Box::new(Event::ProcessGone {
+                        worker,
+                        worker_epoch,
+                    });
+                    self.network.send(100 * MS, Message::Own { term, event });
+                }
+            }
+            4..7 => {
+                self.workers[to].stopped = true;
+                self.network.send(after, Message::Wakes { to });
+            }
+            // The leader dies.
+            7 | 8 => {
+                self.coordinators.clear();
+                self.network
+                    .send(after.min(3_000 * MS), Message::NewCoordinator);
+            }
+            // The leader is deposed and does not know it yet.
+            _ => self.network.send(MS, Message::NewCoordinator),
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let spread = if self.faults.links { 300 } else { 3 };
+        let delay = Duration::from_millis(self.rng.u64(1..=spread));
+        if self.faults.links && message.is_on_a_link() {
+            if self.rng.u32(0..10) == 0 {
+                return;
+            }
+            if self.rng.u32(0..10) == 0 {
+                let later = Duration::from_millis(self.rng.u64(1..5_000));
+                self.network.send(later, message.clone());
+            }
+        }
+        self.network.send(delay, message);
+    }
+
+    fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Register { from, register } => {
+                let attempt = register.attempt;
+                let sent = self.network.now();
+                self.ask(
+                    Asked {
+                        worker: from,
+                        sent,
+                        attempt,
+                        progress: None,
+                    },
+                    |request| Event::Register { request, register },
+                );
+            }
+            Message::Heartbeat {
+                from,
+                heartbeat,
+                sent,
+            } => {
+                self.ask(
+                    Asked {
+                        worker: from,
+                        sent,
+                        attempt: 0,
+                        progress: None,
+                    },
+                    |request| Event::Heartbeat { request, heartbeat },
+                );
+            }
+            Message::Progress { from, progress } => {
+                let sent = self.network.now();
+                let asked = Asked {
+                    worker: from,
+                    sent,
+                    attempt: 0,
+                    progress: Some(progress.clone()),
+                };
+                self.ask(asked, |request| Event::Progress { request, progress });
+            }
+            Message::Registered {
+                to,
+                sent,
+                attempt,
+                answer,
+            } => {
+                let worker = &mut self.workers[to];
+                let current = worker.alive && attempt == worker.registration;
+                if let (true, None, Ok(registered)) = (current, worker.registered, answer) {
+                    worker.registered = Some((registered.term, registered.worker_epoch));
+                    worker.lease_until = sent + registered.lease * 4 / 5;
+                    worker.taken = 0;
+                }
+            }
+            Message::Alive { to, sent, answer } => {
+                let epoch = self.workers[to].registered;
+                match answer {
+                    Ok(answer)
+                        if self.workers[to].may_act(self.network.now())
+                            && epoch.is_some_and(|(term, _)| term == answer.term) =>
+                    {
+                        let worker = &mut self.workers[to];
+                        worker.lease_until = worker.lease_until.max(sent + LEASE * 4 / 5);
+                        for notice in answer.notices {
+                            self.take(to, notice);
+                        }
+                    }
+                    Err(Refusal::NotRegistered { worker_epoch, .. })
+                        if epoch.is_some_and(|(_, mine)| mine == worker_epoch) =>
+                    {
+                        self.workers[to].abandon();
+                    }
+                    _ => {}
+                }
+            }
+            Message::Taken {
+                to,
+                progress,
+                answer,
+            } => match answer {
+                Ok(()) => self.workers[to].unsaid.retain(|unsaid| *unsaid != progress),
+                Err(Refusal::NotRegistered { worker_epoch, .. }) => {
+                    let mine = self.workers[to].registered;
+                    if mine.is_some_and(|(_, mine)| mine == worker_epoch) {
+                        self.workers[to].abandon();
+                    }
+                }
+                Err(_) => {}
+            },
+            Message::Push { to, notice } => self.take(to, notice),
+            Message::Stored { term, action } => self.stored(term, *action),
+            Message::Own { term, event } => self.feed(term, *event),
+            Message::Step {
+                to,
+                life,
+                step: Step::Say(progress),
+            } => self.step(to, life, progress),
+            Message::Reborn { to } => {
+                if !self.workers[to].alive {
+                    self.workers[to].reborn(to);
+                    let life = self.workers[to].life;
+                    self.network.send(MS, Message::Clock { to, life });
+                }
+            }
+            Message::Wakes { to } => self.workers[to].stopped = false,
+            Message::NewCoordinator => self.new_coordinator(),
+            Message::Clock { to, life } => self.clock(to, life),
+        }
+    }
+
+    fn new_coordinator(&mut self) {
+        for former in &mut self.coordinators {
+            former.deposed = true;
+        }
+        let (term, beginning) = self.log.enter();
+        let (machine, actions) = Machine::open(self.network.now(), settings(), term, beginning);
+        let deposed = false;
+        let (storing, requests) = (Vec::new(), Vec::new());
+        self.coordinators.push(Coordinator {
+            term,
+            machine,
+            storing,
+            requests,
+            deposed,
+        });
+        // Workers follow the leader: their standing is offered to it.
+        for worker in &mut self.workers {
+            if !worker.stopped && worker.registered.is_some_and(|(known, _)| known < term) {
+                worker.registered = None;
+                worker.unsaid.clear();
+            }
+        }
+        self.carry_out(term, actions);
+    }
+
+    fn ask(&mut self, asked: Asked, event: impl FnOnce(RequestId) -> Event) {
+        self.next_request += 1;
+        let request = self.next_request;
+        let Some(leader) = self.coordinators.iter_mut().rev().find(|one| !one.deposed) else {
+            return;
+        };
+        leader.requests.push((request, asked));
+        let term = leader.term;
+        self.feed(term, event(request));
+    }
+
+    fn feed(&mut self, term: u64, event: Event) {
+        let now = self.network.now();
+        let Some(one) = self.coordinators.iter_mut().find(|one| one.term == term) else {
+            return;
+        };
+        let actions = one.machine.step(now, event);
+        self.carry_out(term, actions);
+    }
+
+    fn carry_out(&mut self, term: u64, actions: Vec<Action>) {
+        for action in actions {
+            // Death at every action.
+            if self.faults.deaths && self.rng.u32(0..1_500) == 0 {
+                self.coordinators.retain(|one| one.term != term);
+                let after = Duration::from_millis(self.rng.u64(1..3_000));
+                self.network.send(after, Message::NewCoordinator);
+            }
+            if self.coordinators.iter().all(|one| one.term != term) {
+                return;
+            }
+            self.act(term, action);
+        }
+    }
+
+    fn act(&mut self, term: u64, action: Action) {
+        match action {
+            Action::AnswerRegister { request, answer } => {
+                if let Some(Asked {
+                    worker: to,
+                    sent,
+                    attempt,
+                    ..
+                }) = self.asked(term, request)
+                {
+                    self.send(Message::Registered {
+                        to,
+                        sent,
+                        attempt,
+                        answer,
+                    });
+                }
+            }
+            Action::AnswerHeartbeat { request, answer } => {
+                if let Some(Asked {
+                    worker: to, sent, ..
+                }) = self.asked(term, request)
+                {
+                    self.send(Message::Alive { to, sent, answer });
+                }
+            }
+            Action::AnswerProgress { request, answer } => {
+                if let Some(Asked {
+                    worker: to,
+                    progress: Some(progress),
+                    ..
+                }) = self.asked(term, request)
+                {
+                    self.send(Message::Taken {
+                        to,
+                        progress,
+                        answer,
+                    });
+                }
+            }
+            Action::AnswerCommand { .. } => {}
+            Action::Push { worker, notice } => {
+                let stamp = notice.stamp;
+                assert_eq!(stamp.term, term);
+                assert!(
+                    self.log.covers(term, stamp.seq, stamp.attempt),
+                    "seed {}: {notice:?} left before its record",
+                    self.seed
+                );
+                let to = self.workers.iter().position(|one| one.name == worker);
+                self.send(Message::Push {
+                    to: to.unwrap(),
+                    notice,
+                });
+            }
+            Action::Append(_) | Action::ChooseRestorePoint { .. } => self.store(term, action),
+            Action::Tidy { .. } => {}
+            Action::Tell(event) => self.told(&event),
+        }
+    }
+
+    fn told(&mut self, event: &crate::coordinator::status::RegionEvent) {
+        use crate::coordinator::status::RegionEvent;
+        match event {
+            RegionEvent::CutCompleted(_) => self.cuts += 1,
+            RegionEvent::ResetBegun { .. } => self.resets += 1,
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self, term: u64, request: RequestId) -> Option<Asked> {
+        let one = self.coordinators.iter_mut().find(|one| one.term == term)?;
+        let position = one
+            .requests
+            .iter()
+            .position(|(number, _)| *number == request)?;
+        Some(one.requests.swap_remove(position).1)
+    }
+
+    /// One after the other, each taking its time.
+    fn store(&mut self, term: u64, action: Action) {
+        let Some(one) = self.coordinators.iter_mut().find(|one| one.term == term) else {
+            return;
+        };
+        one.storing.push(action);
+        if one.storing.len() == 1 {
+            self.store_next(term);
+        }
+    }
+
+    fn store_next(&mut self, term: u64) {
+        let Some(one) = self.coordinators.iter().find(|one| one.term == term) else {
+            return;
+        };
+        if let Some(action) = one.storing.first().cloned() {
+            self.send(Message::Stored {
+                term,
+                action: Box::new(action),
+            });
+        }
+    }
+
+    fn stored(&mut self, term: u64, action: Action) {
+        if self.coordinators.iter().all(|one| one.term != term) {
+            return;
+        }
+        let fails = self.faults.deaths && self.rng.u32(0..20) == 0;
+        match action {
+            Action::Append(entry) => {
+                let number = entry.record.number;
+                if fails {
+                    let reason = "no space".to_owned();
+                    self.feed(term, Event::AppendFailed { number, reason });
+                } else {
+                    match self.log.append(term, *entry) {
+                        Appended::Yes => self.feed(term, Event::Appended { number }),
+                        Appended::SteppedDown => {
+                            self.coordinators.retain(|one| one.term != term);
+                        }
+                    }
+                }
+            }
+            Action::ChooseRestorePoint { choice, record } => {
+                let outcome = self.log.choose(&record);
+                self.feed(term, Event::Chosen { choice, outcome });
+            }
+            _ => {}
+        }
+        if let Some(one) = self.coordinators.iter_mut().find(|one| one.term == term) {
+            one.storing.remove(0);
+        }
+        self.store_next(term);
+    }
+
+    /// A worker takes a notice: in order, once.
+    fn take(&mut self, to: usize, notice: Notice) {
+        let now = self.network.now();
+        let worker = &mut self.workers[to];
+        let mine = worker
+            .registered
+            .is_some_and(|(_, epoch)| epoch == notice.worker_epoch);
+        if worker.stopped || !worker.may_act(now) || !mine || notice.number != worker.taken + 1 {
+            return;
+        }
+        worker.taken = notice.number;
+        let before = worker.stamp;
+        let progress = worker.take(notice.stamp, &notice.order);
+        if let Order::Checkpointed { seq, .. } = notice.order
+            && notice.stamp >= before
+        {
+            let attempt = notice.stamp.attempt;
+            assert!(
+                self.log.has_cut(seq, attempt),
+                "seed {}: committed {seq}",
+                self.seed
+            );
+        }
+        if let Some(progress) = progress {
+            let life = self.workers[to].life;
+            let after = Duration::from_millis(self.rng.u64(1..200));
+            self.network.send(
+                after,
+                Message::Step {
+                    to,
+                    life,
+                    step: Step::Say(progress),
+                },
+            );
+        }
+    }
+
+    /// A worker has done what it was told.
+    fn step(&mut self, to: usize, life: u64, mut progress: Progress) {
+        let now = self.network.now();
+        let worker = &mut self.workers[to];
+        let epoch = worker.registered.map(|(_, epoch)| epoch);
+        if worker.life != life || !worker.may_act(now) || epoch != Some(progress.worker_epoch) {
+            return;
+        }
+        if worker.stopped {
+            let step = Step::Say(progress);
+            return self
+                .network
+                .send(1_000 * MS, Message::Step { to, life, step });
+        }
+        if progress.stamp.attempt != worker.stamp.attempt {
+            return;
+        }
+        let checkpointing = progress.event == ProgressEvent::BlockingCheckpointDone
+            && worker.phase
+                == (Phase::Round {
+                    seq: progress.stamp.seq,
+                });
+        if self.faults.deaths && self.rng.u32(0..60) == 0 {
+            let (instance, reason) = (None, "so it is".to_owned());
+            progress.event = ProgressEvent::Failed {
+                instance,
+                reason,
+                permanent: false,
+            };
+        } else if checkpointing {
+            let (objects, tokens, timings) = (Vec::new(), Vec::new(), Vec::new());
+            let event = ProgressEvent::CheckpointDone {
+                objects,
+                tokens,
+                timings,
+            };
+            let done = Progress {
+                event,
+                ..progress.clone()
+            };
+            let after = Duration::from_millis(self.rng.u64(1..300));
+            self.network.send(
+                after,
+                Message::Step {
+                    to,
+                    life,
+                    step: Step::Say(done),
+                },
+            );
+            // Some workers tell only of the end.
+            if self.rng.bool() {
+                return;
+            }
+        }
+        self.workers[to].unsaid.push(progress.clone());
+        self.send(Message::Progress { from: to, progress });
+    }
+
+    /// Heartbeats, registrations, repetitions: five times in a lease.
+    fn clock(&mut self, to: usize, life: u64) {
+        let now = self.network.now();
+        let worker = &mut self.workers[to];
+        if worker.life != life || !worker.alive {
+            return;
+        }
+        self.network.send(LEASE / 5, Message::Clock { to, life });
+        let worker = &mut self.workers[to];
+        if worker.stopped {
+            return;
+        }
+        if !worker.instances.is_empty() && now >= worker.lease_until {
+            worker.abandon();
+        }
+        match worker.registered {
+            Some((_, worker_epoch)) if now < worker.lease_until => {
+                let acknowledged = worker.taken;
+                let unsaid = worker.unsaid.clone();
+                let heartbeat = Heartbeat {
+                    worker: worker.name.clone(),
+                    worker_epoch,
+                    acknowledged,
+                };
+                self.send(Message::Heartbeat {
+                    from: to,
+                    heartbeat,
+                    sent: now,
+                });
+                for progress in unsaid {
+                    self.send(Message::Progress { from: to, progress });
+                }
+            }
+            _ => {
+                if worker.registered.is_some() {
+                    worker.abandon();
+                }
+                let register = worker.register();
+                self.send(Message::Register { from: to, register });
+            }
+        }
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(5);
+
+fn settings() -> CoordinatorSettings {
+    let instance = |operator: &str, index, start| InstanceShape {
+        instance: InstanceId {
+            operator: operator.to_owned(),
+            index,
+        },
+        start,
+    };
+    let shape = Shape {
+        fingerprint: 1,
+        instances: vec![
+            instance("source", 0, true),
+            instance("totals", 0, false),
+            instance("totals", 1, false),
+            instance("sink", 0, false),
+        ],
+    };
+    CoordinatorSettings {
+        period: Some(Duration::from_secs(1)),
+        drain_timeout: Duration::from_secs(20),
+        reset_timeout: Duration::from_secs(20),
+        workers: 2,
+        lease: LEASE,
+        ..CoordinatorSettings::new("sim", shape)
+    }
+}

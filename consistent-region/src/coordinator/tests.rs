@@ -1,0 +1,408 @@
+//! The coordinator's actor with a store and with workers that answer as told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use uuid::Uuid;
+
+use super::{
+    CoordinatorHandle, CoordinatorSettings, InstanceShape, RegionCoordinator, RegionEvent,
+    RegionState, Shape,
+};
+use crate::link::CoordinatorLink as _;
+use crate::link::local::{LocalLink, WorkerInbox};
+use crate::manifest::{CommitToken, ObjectRecord};
+use crate::point::{Hook, Point};
+use crate::protocol::{
+    Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Register, Registered, Stamp,
+};
+use crate::store::{CheckpointStore, FailingStore, FileStore, MemoryStore, object_name};
+
+fn instance() -> InstanceId {
+    InstanceId {
+        operator: "source".to_owned(),
+        index: 0,
+    }
+}
+
+fn settings() -> CoordinatorSettings {
+    let instances = vec![InstanceShape {
+        instance: instance(),
+        start: true,
+    }];
+    CoordinatorSettings {
+        reset_backoff: Duration::from_millis(1),
+        ..CoordinatorSettings::new(
+            "region",
+            Shape {
+                fingerprint: 7,
+                instances,
+            },
+        )
+    }
+}
+
+fn start(store: Arc<dyn CheckpointStore>) -> CoordinatorHandle {
+    RegionCoordinator::start_local(settings(), store, Hook::default()).unwrap()
+}
+
+/// A worker of which the test decides every step.
+struct Scripted {
+    link: LocalLink,
+    inbox: WorkerInbox,
+    store: Arc<dyn CheckpointStore>,
+    registered: Registered,
+    taken: u64,
+    can_take_back: bool,
+}
+
+impl Scripted {
+    async fn join(handle: &CoordinatorHandle, store: Arc<dyn CheckpointStore>) -> Self {
+        let (link, inbox) = handle.way().connect();
+        let mut register = Register {
+            region: "region".to_owned(),
+            worker: "w".to_owned(),
+            incarnation: Uuid::new_v4(),
+            address: String::new(),
+            slots: 1,
+            graph: 7,
+            attempt: 0,
+            standing: None,
+            process: None,
+        };
+        let registered = loop {
+            register.attempt += 1;
+            if let Ok(registered) = link.register(register.clone()).await {
+                break registered;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        Self {
+            link,
+            inbox,
+            store,
+            registered,
+            taken: 0,
+            can_take_back: true,
+        }
+    }
+
+    async fn next(&mut self) -> Notice {
+        loop {
+            let notice = self.inbox.next().await.unwrap();
+            if notice.number == self.taken + 1 {
+                self.taken += 1;
+                let (worker_epoch, acknowledged) = (self.registered.worker_epoch, self.taken);
+                let worker = "w".to_owned();
+                let heartbeat = Heartbeat {
+                    worker,
+                    worker_epoch,
+                    acknowledged,
+                };
+                self.link.heartbeat(heartbeat).await.unwrap();
+                return notice;
+            }
+        }
+    }
+
+    async fn say(&self, stamp: Stamp, event: ProgressEvent) {
+        let (worker, worker_epoch) = ("w".to_owned(), self.registered.worker_epoch);
+        self.link
+            .progress(Progress {
+                worker,
+                worker_epoch,
+                stamp,
+                event,
+            })
+            .await
+            .unwrap();
+    }
+
+    /// Takes the reset and the resume after it; gives the cut that it went back to.
+    async fn reset(&mut self) -> u64 {
+        let notice = self.next().await;
+        let Order::Reset { restore, .. } = notice.order else {
+            panic!("{notice:?}")
+        };
+        self.say(notice.stamp, ProgressEvent::ResetDone).await;
+        let resume = self.next().await;
+        assert_eq!((resume.stamp, resume.order), (notice.stamp, Order::Resume));
+        restore.map_or(0, |restore| restore.seq)
+    }
+
+    async fn drain(&mut self) -> Stamp {
+        let notice = self.next().await;
+        assert!(matches!(notice.order, Order::Drain { .. }), "{notice:?}");
+        notice.stamp
+    }
+
+    /// Writes its state; says so, or that it failed.
+    async fn checkpoint(&mut self, stamp: Stamp) -> bool {
+        let object = object_name(stamp, &instance());
+        let seq = stamp.seq;
+        let content = format!("state at {seq}");
+        let written = self
+            .store
+            .write_object(&object, &mut |writer| writer.write_all(content.as_bytes()));
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => {
+                let reason = error.to_string();
+                let event = ProgressEvent::Failed {
+                    instance: None,
+                    reason,
+                    permanent: false,
+                };
+                self.say(stamp, event).await;
+                return false;
+            }
+        };
+        let objects = vec![ObjectRecord {
+            instance: instance(),
+            object,
+            length: written.length,
+            crc32: written.crc32,
+            state_type: "text".to_owned(),
+            state_version: 1,
+        }];
+        let (instance, token, can_take_back) = (instance(), vec![1], self.can_take_back);
+        let tokens = vec![CommitToken {
+            instance,
+            seq,
+            token,
+            can_take_back,
+        }];
+        let timings = Vec::new();
+        self.say(
+            stamp,
+            ProgressEvent::CheckpointDone {
+                objects,
+                tokens,
+                timings,
+            },
+        )
+        .await;
+        true
+    }
+
+    /// A whole cut that completes: gives the oldest cut that is kept.
+    async fn cut(&mut self, handle: &CoordinatorHandle) -> (u64, u64) {
+        handle.cut().await.unwrap();
+        let stamp = self.drain().await;
+        assert!(self.checkpoint(stamp).await);
+        assert_eq!(self.next().await.order, Order::Resume);
+        let notice = self.next().await;
+        let Order::Checkpointed {
+            seq,
+            oldest_retained,
+        } = notice.order
+        else {
+            panic!("{notice:?}")
+        };
+        assert_eq!(seq, stamp.seq);
+        self.say(notice.stamp, ProgressEvent::Committed { seq })
+            .await;
+        (seq, oldest_retained)
+    }
+}
+
+async fn wait_for(
+    events: &mut broadcast::Receiver<RegionEvent>,
+    wanted: impl Fn(&RegionEvent) -> bool,
+) -> RegionEvent {
+    loop {
+        let event = events.recv().await.unwrap();
+        if wanted(&event) {
+            return event;
+        }
+    }
+}
+
+#[actix::test]
+async fn cuts_complete_and_the_oldest_kept_one_lags() {
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let handle = start(Arc::clone(&store));
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    assert_eq!(worker.reset().await, 0);
+    assert_eq!(worker.cut(&handle).await, (1, 1));
+    assert_eq!(worker.cut(&handle).await, (2, 1));
+    assert_eq!(worker.cut(&handle).await, (3, 2));
+    assert_eq!(worker.cut(&handle).await, (4, 3));
+    // The removal of older ones comes some time after: the next cut waits behind it.
+    assert_eq!(worker.cut(&handle).await, (5, 4));
+    let mut objects = store.list_objects().unwrap();
+    objects.retain(|name| !name.starts_with("5.") && !name.starts_with("4."));
+    assert!(
+        objects.iter().all(|name| name.starts_with("3.")),
+        "{objects:?}"
+    );
+}
+
+#[actix::test]
+async fn a_new_coordinator_restores_what_the_last_one_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(folder.path()).unwrap());
+    let handle = start(Arc::clone(&store));
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    worker.reset().await;
+    worker.cut(&handle).await;
+    worker.cut(&handle).await;
+    let first = handle.status();
+    handle.halt().await;
+
+    // The claim of the first worker lasts: another process of its name has to wait for it.
+    let settings = CoordinatorSettings {
+        lease: Duration::from_millis(50),
+        ..settings()
+    };
+    let handle =
+        RegionCoordinator::start_local(settings, Arc::clone(&store), Hook::default()).unwrap();
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    assert_eq!(worker.reset().await, 2);
+    let second = handle.status();
+    assert!(second.term > first.term);
+    assert!(second.seq > first.seq, "numbers are never used again");
+}
+
+#[actix::test]
+async fn a_damaged_newest_cut_falls_back_to_the_one_before() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let handle = start(Arc::clone(&store) as _);
+    let mut events = handle.events();
+    let mut worker = Scripted::join(&handle, Arc::clone(&store) as _).await;
+    worker.reset().await;
+    worker.cut(&handle).await;
+    worker.cut(&handle).await;
+    for name in store
+        .list_objects()
+        .unwrap()
+        .iter()
+        .filter(|name| name.starts_with("2."))
+    {
+        store.damage(name);
+    }
+    handle.reset(false, "a test").await.unwrap();
+    assert_eq!(worker.reset().await, 1);
+    let fell = wait_for(&mut events, |event| {
+        matches!(event, RegionEvent::FellBack { .. })
+    })
+    .await;
+    assert!(
+        matches!(fell, RegionEvent::FellBack { from: 2, .. }),
+        "{fell:?}"
+    );
+    let (seq, oldest) = worker.cut(&handle).await;
+    assert!(seq > 2 && oldest == 1, "{seq} {oldest}");
+}
+
+#[actix::test]
+async fn what_a_sink_cannot_take_back_is_never_gone_behind() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let handle = start(Arc::clone(&store) as _);
+    let mut worker = Scripted::join(&handle, Arc::clone(&store) as _).await;
+    worker.can_take_back = false;
+    worker.reset().await;
+    worker.cut(&handle).await;
+    worker.cut(&handle).await;
+    for name in store
+        .list_objects()
+        .unwrap()
+        .iter()
+        .filter(|name| name.starts_with("2."))
+    {
+        store.damage(name);
+    }
+    handle.reset(false, "a test").await.unwrap();
+    assert!(handle.reached(RegionState::Failed).await);
+    let reason = handle.status().reason.unwrap();
+    assert!(reason.contains("cut 2"), "{reason}");
+    assert!(handle.cut().await.is_err());
+}
+
+#[actix::test]
+async fn a_full_store_aborts_the_round_and_the_next_cut_succeeds() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let handle = start(Arc::clone(&store) as _);
+    let mut worker = Scripted::join(&handle, Arc::clone(&store) as _).await;
+    worker.reset().await;
+    worker.cut(&handle).await;
+    store.fail_writes(1);
+    handle.cut().await.unwrap();
+    let stamp = worker.drain().await;
+    assert!(!worker.checkpoint(stamp).await);
+    assert_eq!(worker.reset().await, 1);
+    let (seq, _) = worker.cut(&handle).await;
+    assert!(seq > stamp.seq, "an aborted number is never used again");
+}
+
+#[actix::test]
+async fn a_stopped_region_takes_a_final_cut_and_ends() {
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let handle = start(Arc::clone(&store));
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    worker.reset().await;
+    handle.stop().await.unwrap();
+    let notice = worker.next().await;
+    assert_eq!(notice.order, Order::Drain { last: true });
+    worker.checkpoint(notice.stamp).await;
+    let notice = worker.next().await;
+    assert!(
+        matches!(notice.order, Order::Checkpointed { seq: 1, .. }),
+        "{notice:?}"
+    );
+    worker
+        .say(notice.stamp, ProgressEvent::Committed { seq: 1 })
+        .await;
+    assert_eq!(worker.next().await.order, Order::End);
+    assert!(handle.reached(RegionState::Completed).await);
+    assert!(handle.status().finished);
+}
+
+#[actix::test]
+async fn an_elected_coordinator_answers_only_while_it_leads() {
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let elect = |store: &Arc<dyn CheckpointStore>| {
+        let store = Arc::clone(store);
+        RegionCoordinator::start_elected(settings(), store, Hook::default(), || true).unwrap()
+    };
+    let (one, other) = (elect(&store), elect(&store));
+    assert!(one.cut().await.is_err());
+    one.grant(3).await;
+    let mut worker = Scripted::join(&one, Arc::clone(&store)).await;
+    assert_eq!(worker.registered.term, 3);
+    worker.reset().await;
+    worker.cut(&one).await;
+
+    // The other one is elected; the first does not know yet, and publishes nothing any more.
+    other.grant(4).await;
+    assert!(other.reached(RegionState::Started).await);
+    one.cut().await.unwrap();
+    assert_eq!(
+        one.ended().await,
+        super::CoordinatorEnd::SteppedDown { highest: 4 }
+    );
+    assert!(one.cut().await.is_err());
+}
+
+#[actix::test]
+async fn the_hook_is_told_of_every_point_of_the_coordinator() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hook = Hook::new({
+        let seen = Arc::clone(&seen);
+        move |point| seen.lock().unwrap().push(point)
+    });
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let handle = RegionCoordinator::start_local(settings(), Arc::clone(&store), hook).unwrap();
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    worker.reset().await;
+    worker.cut(&handle).await;
+    let seen = seen.lock().unwrap().clone();
+    for point in [
+        Point::BetweenRecordAndMessage,
+        Point::BeforeManifest,
+        Point::AfterManifest,
+    ] {
+        assert!(seen.contains(&point), "{point}: {seen:?}");
+    }
+}
