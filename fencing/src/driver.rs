@@ -4,12 +4,17 @@
 //! |---|---|---|---|
 //! | [`InProcessElection`] | a queue in memory | none | one process, tests |
 //! | [`LeaseFiles`] | files in a folder of one host | 2 s by default | several processes of one host |
+//! | `ZooKeeper` (feature `zookeeper`) | an ensemble | 10 s by default | several hosts |
 
 pub mod file;
 mod in_process;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 pub use file::LeaseFiles;
 pub use in_process::InProcessElection;
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::ZooKeeper;
 
 use std::future::Future;
 

@@ -3,3 +3,5 @@
 
 mod contracts;
 mod processes;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
