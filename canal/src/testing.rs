@@ -81,6 +81,6 @@ pub use self::source::RowSource;
 pub use self::statistics::Statistics;
 pub use self::store::{BatchMode, StoreLimits};
 pub use self::table::Table;
-pub use self::transaction::{InvalidTransaction, Transaction};
+pub use self::transaction::{CommitError, InvalidTransaction, Transaction};
 pub use self::value::Value;
 pub use self::version::ServerVersion;

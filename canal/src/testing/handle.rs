@@ -8,7 +8,7 @@ use super::destination::Restart;
 use super::fault::{Fault, Request};
 use super::shell::Shared;
 use super::statistics::Statistics;
-use super::transaction::{InvalidTransaction, Transaction};
+use super::transaction::{CommitError, Transaction};
 
 /// Scripts one destination of a [`CanalServer`](super::CanalServer), injects faults, and tells what
 /// clients did. Cheap to clone; usable from any thread, with or without a runtime.
@@ -48,8 +48,9 @@ impl CanalServerHandle {
     ///
     /// # Errors
     ///
-    /// [`InvalidTransaction`]: a row has more values than its table has columns.
-    pub fn commit(&self, transaction: Transaction) -> Result<(), InvalidTransaction> {
+    /// A row has more values than its table has columns; or 256 MiB of committed transactions wait for
+    /// room already.
+    pub fn commit(&self, transaction: Transaction) -> Result<(), CommitError> {
         self.shared
             .with_destination(&self.destination, |destination| {
                 destination.script().push(transaction)

@@ -77,6 +77,17 @@ pub(crate) enum Event {
     Raw(Bytes),
 }
 
+impl Event {
+    fn size(&self) -> usize {
+        let body = match self {
+            Self::Rows { rows, .. } => rows.len(),
+            Self::Statement { sql, .. } => sql.len(),
+            Self::Raw(entry) => entry.len(),
+        };
+        size_of::<Self>() + body
+    }
+}
+
 /// One transaction of the scripted database.
 ///
 /// Its entries come as the real server makes them of a MariaDB: one ROWDATA for each statement, or
@@ -122,6 +133,26 @@ pub struct InvalidTransaction {
     pub columns: usize,
     /// Values of the row.
     pub values: usize,
+}
+
+/// Why a transaction could not be committed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// A row does not fit its table.
+    #[error(transparent)]
+    Invalid(#[from] InvalidTransaction),
+    /// Clients do not get and acknowledge what was committed before.
+    #[error(
+        "{queued} bytes of committed transactions wait for room in the store, the limit is {limit}: \
+         let clients acknowledge, or script a RowSource, which is asked only when there is room"
+    )]
+    QueueFull {
+        /// Bytes that wait.
+        queued: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
 }
 
 impl Transaction {
@@ -290,6 +321,11 @@ impl Transaction {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Bytes that it takes in memory, roughly.
+    pub(crate) fn size(&self) -> usize {
+        self.events.iter().map(Event::size).sum()
     }
 
     fn add(

@@ -6,12 +6,17 @@ use super::super::entry::EntryEncoder;
 use super::super::filter::Filter;
 use super::super::source::RowSource;
 use super::super::store::StoredEntry;
-use super::super::transaction::{InvalidTransaction, Transaction};
+use super::super::transaction::{CommitError, InvalidTransaction, Transaction};
+
+/// Pushed transactions may wait up to this many bytes: 256 MiB.
+const QUEUE_LIMIT: usize = 256 * 1024 * 1024;
 
 /// Transactions that were pushed, then those of the source.
 #[derive(Default)]
 pub(crate) struct Script {
     pushed: VecDeque<Transaction>,
+    /// Bytes of what was pushed and not taken.
+    queued: usize,
     source: Option<Box<dyn RowSource>>,
     encoder: EntryEncoder,
     stalled: bool,
@@ -29,10 +34,19 @@ impl Script {
     }
 
     /// Adds a transaction that comes before those that the source has not given yet.
-    pub(crate) fn push(&mut self, transaction: Transaction) -> Result<(), InvalidTransaction> {
+    pub(crate) fn push(&mut self, transaction: Transaction) -> Result<(), CommitError> {
         if let Some(error) = &transaction.error {
-            return Err(error.clone());
+            return Err(error.clone().into());
         }
+        let size = transaction.size();
+        // one transaction alone is always taken: there is no smaller one to wait for
+        if self.queued > 0 && self.queued.saturating_add(size) > QUEUE_LIMIT {
+            return Err(CommitError::QueueFull {
+                queued: self.queued,
+                limit: QUEUE_LIMIT,
+            });
+        }
+        self.queued = self.queued.saturating_add(size);
         self.pushed.push_back(transaction);
         Ok(())
     }
@@ -64,6 +78,7 @@ impl Script {
 
     fn next_transaction(&mut self) -> Option<Transaction> {
         if let Some(transaction) = self.pushed.pop_front() {
+            self.queued = self.queued.saturating_sub(transaction.size());
             return Some(transaction);
         }
         let transaction = self.source.as_mut()?.next_transaction();
@@ -84,5 +99,27 @@ impl Script {
 
     pub(crate) fn error(&self) -> Option<&InvalidTransaction> {
         self.error.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushed_transactions_have_a_limit() {
+        let mut script = Script::default();
+        let big = || Transaction::new(1).raw_entry(vec![0; QUEUE_LIMIT / 2]);
+        script.push(big()).unwrap();
+        let refused = script.push(big()).unwrap_err();
+        assert!(matches!(
+            refused,
+            CommitError::QueueFull {
+                limit: QUEUE_LIMIT,
+                ..
+            }
+        ));
+        assert!(script.next(0, &Filter::default()).is_some());
+        script.push(big()).unwrap();
     }
 }

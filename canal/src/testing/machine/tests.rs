@@ -2,6 +2,7 @@
 
 mod client;
 mod faults;
+mod property;
 mod restarts;
 mod rules;
 mod sharing;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::super::*;
+use crate::protocol::generated::entry::{Entry, RowChange, TransactionEnd};
 use crate::protocol::generated::packet::{
     Ack, ClientAck, ClientAuth, ClientRollback, Get, Handshake, Messages, Packet, PacketType, Sub,
     Unsub,
@@ -49,6 +50,26 @@ pub(super) struct Lab {
     pub(super) outputs: Vec<Output>,
     last_id: u64,
     xid: u64,
+}
+
+/// Which entry of those that [`Lab::commit`] made this is: transaction n has 2n - 2 and 2n - 1.
+pub(super) fn index(entry: &Bytes) -> u64 {
+    let entry = Entry::decode(entry.clone()).unwrap();
+    if entry.entry_type == Some(3) {
+        let end = TransactionEnd::decode(entry.store_value).unwrap();
+        return end.transaction_id.parse::<u64>().unwrap() * 2 - 1;
+    }
+    let change = RowChange::decode(entry.store_value).unwrap();
+    let id = &change.row_datas[0].after_columns[0].value;
+    std::str::from_utf8(id).unwrap().parse::<u64>().unwrap() * 2 - 2
+}
+
+/// The entries of the last batch that was sent.
+pub(super) fn last_entries(lab: &Lab) -> Vec<u64> {
+    let frame = &lab.outputs.last().unwrap().bytes[4..];
+    let packet = Packet::decode(frame).unwrap();
+    let messages = Messages::decode(packet.body).unwrap();
+    messages.messages.iter().map(index).collect()
 }
 
 /// One connection of a lab, by id.
