@@ -1,4 +1,52 @@
-//! A client of Alibaba Canal's server: row changes of MySQL and MariaDB.
+//! A client of Alibaba Canal's server: row changes of MySQL and MariaDB as typed rows.
+//!
+//! Canal's server reads a database's binlog as a replica does and hands out what changed, in
+//! batches that are acknowledged. This crate is its client:
+//!
+//! - [`SimpleCanalConnector`] is pulled: connect, subscribe, then get and acknowledge in turn.
+//! - [`CanalConnector`] is an actix actor that pushes batches to a handler, acknowledges what was
+//!   handled, and connects again by itself.
+//! - [`RowChange::rows`] turns the rows of an entry into values of a type of yours.
+//!
+//! Rows come **at least once**: after a broken connection everything that was not acknowledged
+//! comes again. A server keeps one read pointer a destination, so there must be one consumer a
+//! destination; when there are two, each connector notices and says [`CanalError::EpochEnded`].
+//!
+//! When not to use it: to read a table's present rows (Canal hands out changes from its position
+//! on, not what was there before), and over networks that others can listen to (Canal's server has
+//! no TLS, and below 1.1.8 its password protects nothing).
+//!
+//! ```no_run
+//! use lockkeeper_canal::prelude::*;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Order { id: u64, customer: String }
+//!
+//! # async fn follow() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut connector = CanalConnectorBuilder::new(ClientIdentity::new("example"))
+//!     .address("127.0.0.1:11111")
+//!     .build()?;
+//! connector.connect().await?;
+//! connector.subscribe(&Filter::table("shop", "orders")).await?;
+//! loop {
+//!     let Some(message) = connector.get_without_ack(1000, None).await? else {
+//!         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+//!         continue;
+//!     };
+//!     for entry in message.entries() {
+//!         let Some(change) = entry?.row_change()? else { continue };
+//!         for row in change.rows::<Order>() {
+//!             if let Some(order) = row?.after {
+//!                 println!("order {} of {}", order.id, order.customer);
+//!             }
+//!         }
+//!     }
+//!     connector.ack(message.id()).await?;
+//! }
+//! # }
+//! ```
+//!
+//! The house, room by room:
 //!
 //! | module | subject |
 //! |---|---|
@@ -36,3 +84,12 @@ pub use filter::Filter;
 pub use identity::{ClientIdentity, Password};
 pub use message::{BatchId, Message};
 pub use row::{ChangeKind, Column, Columns, RawRow, Row, RowChange, RowError};
+
+/// What most users need: `use lockkeeper_canal::prelude::*`.
+pub mod prelude {
+    pub use crate::{
+        Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
+        CanalError, ChangeKind, ClientIdentity, Entry, EntryType, EventType, Filter, Message, Row,
+        RowChange, RowError, SimpleCanalConnector,
+    };
+}

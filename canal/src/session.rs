@@ -202,10 +202,9 @@ impl Session {
                 self.enter(SessionPhase::Authenticated, now);
                 Ok(vec![Action::Done(Done::Authenticated)])
             }
-            (SessionPhase::Authentication, ServerPacket::Ack(ack)) => Err(CanalError::AuthFailed {
-                user: self.config.username.clone(),
-                message: config::first_line(&ack.message),
-            }),
+            (SessionPhase::Authentication, ServerPacket::Ack(ack)) => {
+                Err(self.config.refusal(&ack))
+            }
             (phase, packet) if phase >= SessionPhase::Authenticated => match packet {
                 ServerPacket::Ack(ack) => self.receive_ack(now, ack),
                 ServerPacket::Messages(messages) => self.receive_messages(now, messages),

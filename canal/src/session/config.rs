@@ -106,6 +106,23 @@ impl SessionConfig {
         }
     }
 
+    /// The typed error for a refused authentication.
+    pub(crate) fn refusal(&self, ack: &ServerAck) -> CanalError {
+        let message = first_line(&ack.message);
+        // A race within the server: it read our answer before it had kept the seeds it sent. The
+        // password may be right, so this may be tried again.
+        if ack.message.contains("seed is null") {
+            return CanalError::Server {
+                code: ack.code,
+                message,
+            };
+        }
+        CanalError::AuthFailed {
+            user: self.username.clone(),
+            message,
+        }
+    }
+
     /// The typed error for an error packet. `batch` is the acknowledgement it is put down to.
     pub(crate) fn server_error(&self, ack: &ServerAck, batch: Option<BatchId>) -> CanalError {
         let text = &ack.message;

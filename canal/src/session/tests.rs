@@ -208,6 +208,12 @@ fn the_first_error_after_authentication_closes() {
 }
 
 #[test]
+fn a_race_within_the_server_is_not_taken_for_a_wrong_password() {
+    let error = Lab::authenticating(&SEEDS).closes(ack(400, "auth failed for seed is null"));
+    assert!(error.is_retryable(), "{error}");
+}
+
+#[test]
 fn every_phase_has_a_deadline() {
     let passed = |mut lab: Lab, phase: SessionPhase| {
         lab.now = lab.session.deadline().unwrap();

@@ -114,7 +114,7 @@ impl Subject {
         Filter::table(schema, table)
     }
 
-    async fn connected(&self) -> SimpleCanalConnector {
+    pub(crate) async fn connected(&self) -> SimpleCanalConnector {
         let mut connector = self.builder().build().unwrap();
         connector.connect().await.unwrap();
         connector
@@ -156,7 +156,7 @@ fn inserted(subject: &Subject, message: &Message) -> Vec<u64> {
 }
 
 /// The next batch; waits for one.
-async fn next(connector: &mut SimpleCanalConnector, fetch_size: u32) -> Message {
+pub(crate) async fn next(connector: &mut SimpleCanalConnector, fetch_size: u32) -> Message {
     let until = Instant::now() + HANG;
     loop {
         if let Some(message) = connector.get_without_ack(fetch_size, None).await.unwrap() {
@@ -200,13 +200,8 @@ pub(crate) async fn rows_come_once_and_in_order(subject: &Subject) {
     }
     connector.confirm_acks().await.unwrap();
     assert_eq!(seen, ids(1..=400));
-    assert_eq!(
-        (
-            connector.outstanding_batches(),
-            connector.unconfirmed_acks()
-        ),
-        (0, 0)
-    );
+    // Servers below 1.1.4 are asked by a GET, which may have brought a further batch.
+    assert_eq!(connector.unconfirmed_acks(), 0);
     connector.disconnect().await;
     let mut connector = subject.subscribed().await;
     subject.database.insert(401..=401);
@@ -338,13 +333,8 @@ pub(crate) async fn an_ack_covers_all_batches_up_to_its_own(subject: &Subject) {
     assert_eq!(connector.unconfirmed_acks(), messages.len());
     connector.confirm_acks().await.unwrap();
     assert_eq!(connector.last_confirmed(), messages.last().map(Message::id));
-    assert_eq!(
-        (
-            connector.outstanding_batches(),
-            connector.unconfirmed_acks()
-        ),
-        (0, 0)
-    );
+    // Servers below 1.1.4 are asked by a GET, which may have brought a further batch.
+    assert_eq!(connector.unconfirmed_acks(), 0);
     let error = connector.ack(messages[0].id()).await.unwrap_err();
     assert!(matches!(error, CanalError::UnknownBatch { .. }), "{error}");
     assert!(

@@ -5,27 +5,66 @@ use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockkeeper_canal::testing::{CanalServer, CanalServerHandle, Table, Transaction};
+use lockkeeper_canal::testing::{
+    CanalServer, CanalServerHandle, ServerVersion, Table, Transaction,
+};
 use rust_decimal::Decimal;
 
 use crate::contract::{Database, Order, Subject, every_contract};
 
-every_contract!(on_the_embedded_server);
+/// Up to 1.0.26: no passwords, and an error closes the connection.
+mod version_1_0 {
+    use super::*;
+    every_contract!(on_the_server);
+
+    fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+        on_version(ServerVersion::V1_0, "", contract);
+    }
+}
+
+/// 1.1.0 to 1.1.3: no passwords.
+mod version_1_1_3 {
+    use super::*;
+    every_contract!(on_the_server);
+
+    fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+        on_version(ServerVersion::V1_1_3, "", contract);
+    }
+}
+
+/// 1.1.4 to 1.1.7: a wrong password is refused and let in.
+mod version_1_1_7 {
+    use super::*;
+    every_contract!(on_the_server);
+
+    fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+        on_version(ServerVersion::V1_1_7, PASSWORD, contract);
+    }
+}
+
+/// 1.1.8.
+mod version_1_1_8 {
+    use super::*;
+    every_contract!(on_the_server);
+
+    fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+        on_version(ServerVersion::V1_1_8, PASSWORD, contract);
+    }
+}
 
 const USER: &str = "canal";
 const PASSWORD: &str = "secret";
 
-fn on_the_embedded_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
+fn on_version(version: ServerVersion, password: &str, contract: impl AsyncFnOnce(&Subject)) {
     let server = CanalServer::builder()
         .destination("example")
-        .user(USER, PASSWORD)
-        .start()
-        .unwrap();
+        .version(version);
+    let server = server.user(USER, PASSWORD).start().unwrap();
     let subject = Subject {
         address: server.address().to_string(),
         destination: "example".to_owned(),
         user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
+        password: password.to_owned(),
         database: Box::new(Scripted::new(server.handle())),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

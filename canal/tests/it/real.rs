@@ -4,11 +4,13 @@
 use std::io::Write as _;
 use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use crate::contract::{Database, Order, Subject, every_contract};
 
 every_contract!(on_the_real_server);
+
+mod values;
 
 /// The destinations that no test uses at the moment; filled by the first.
 static FREE: Mutex<Option<Vec<String>>> = Mutex::new(None);
@@ -53,6 +55,11 @@ fn password(name: &str) -> String {
 }
 
 fn on_the_real_server(name: &str, contract: impl AsyncFnOnce(&Subject)) {
+    on_the_real_server_with(name, async |subject, _| contract(subject).await);
+}
+
+/// With the database itself, for tests that no script can stand in for.
+fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb)) {
     let variables = [
         "LOCKKEEPER_CANAL",
         "LOCKKEEPER_CANAL_DESTINATIONS",
@@ -67,19 +74,19 @@ fn on_the_real_server(name: &str, contract: impl AsyncFnOnce(&Subject)) {
         return;
     };
     let lease = Lease::take(&destinations);
-    let database = MariaDb::new(&mysql, name);
+    let database = Arc::new(MariaDb::new(&mysql, name));
     let subject = Subject {
         address,
         destination: lease.0.clone(),
         user: variable("LOCKKEEPER_CANAL_USER").unwrap_or_default(),
         password: password("LOCKKEEPER_CANAL_PASSWORD_FILE"),
-        database: Box::new(database),
+        database: Box::new(database.clone()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(contract(&subject));
+    runtime.block_on(test(&subject, &database));
 }
 
 /// A schema for one test alone, by the command line client.
@@ -132,7 +139,7 @@ impl MariaDb {
     }
 }
 
-impl Database for MariaDb {
+impl Database for Arc<MariaDb> {
     fn table(&self) -> (&str, &str) {
         (&self.schema, "orders")
     }
