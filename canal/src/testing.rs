@@ -77,7 +77,7 @@ pub use self::destination::Restart;
 pub use self::fault::{Fault, Request};
 pub use self::handle::{CanalServerHandle, NotReached};
 pub use self::server::{CanalServer, CanalServerBuilder};
-pub use self::source::RowSource;
+pub use self::source::{RowSource, SourceError};
 pub use self::statistics::Statistics;
 pub use self::store::{BatchMode, StoreLimits};
 pub use self::table::Table;

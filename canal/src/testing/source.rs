@@ -1,6 +1,6 @@
 //! Where scripted transactions come from.
 
-use super::transaction::Transaction;
+use super::transaction::{InvalidTransaction, Transaction};
 
 /// A script that is asked for the next transaction whenever the server's store has room.
 ///
@@ -25,6 +25,18 @@ use super::transaction::Transaction;
 pub trait RowSource: Send {
     /// The next transaction, or `None` at the end of the script.
     fn next_transaction(&mut self) -> Option<Transaction>;
+}
+
+/// Why a source is not asked any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It gave a row that does not fit its table.
+    #[error(transparent)]
+    Invalid(#[from] InvalidTransaction),
+    /// It panicked; the panic's message went to the panic hook.
+    #[error("the RowSource has panicked")]
+    Panicked,
 }
 
 /// Any iterator over transactions is a script.

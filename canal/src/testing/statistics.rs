@@ -1,6 +1,6 @@
 //! What a script can assert about: counts of what clients did.
 
-use super::transaction::InvalidTransaction;
+use super::source::SourceError;
 
 /// Counts since the server was started; a restart does not reset them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct Statistics {
     pub unacknowledged_entries: u64,
     /// Whether the [`RowSource`](super::RowSource) has said that it is at its end.
     pub source_ended: bool,
-    /// Why the script stopped, if a transaction of the `RowSource` was not valid.
-    pub source_error: Option<InvalidTransaction>,
+    /// Why the `RowSource` is not asked any more, if it failed.
+    pub source_error: Option<SourceError>,
     /// The filter in force.
     pub filter: String,
 }

@@ -1,12 +1,13 @@
 //! The script of a destination: what its database commits, and in which order.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::super::entry::EntryEncoder;
 use super::super::filter::Filter;
-use super::super::source::RowSource;
+use super::super::source::{RowSource, SourceError};
 use super::super::store::StoredEntry;
-use super::super::transaction::{CommitError, InvalidTransaction, Transaction};
+use super::super::transaction::{CommitError, Transaction};
 
 /// Pushed transactions may wait up to this many bytes: 256 MiB.
 const QUEUE_LIMIT: usize = 256 * 1024 * 1024;
@@ -21,7 +22,7 @@ pub(crate) struct Script {
     encoder: EntryEncoder,
     stalled: bool,
     ended: bool,
-    error: Option<InvalidTransaction>,
+    error: Option<SourceError>,
     taken: u64,
 }
 
@@ -68,9 +69,7 @@ impl Script {
                 Some(entries)
             }
             Err(error) => {
-                tracing::error!(%error, "the scripted source gave a transaction that is not valid");
-                self.error = Some(error);
-                self.source = None;
+                self.fail(error.into());
                 None
             }
         }
@@ -81,12 +80,27 @@ impl Script {
             self.queued = self.queued.saturating_sub(transaction.size());
             return Some(transaction);
         }
-        let transaction = self.source.as_mut()?.next_transaction();
-        if transaction.is_none() {
-            self.source = None;
-            self.ended = true;
+        let source = self.source.as_mut()?;
+        // unwinding through the server would end its timer, and with it every wait
+        match catch_unwind(AssertUnwindSafe(|| source.next_transaction())) {
+            Ok(Some(transaction)) => Some(transaction),
+            Ok(None) => {
+                self.source = None;
+                self.ended = true;
+                None
+            }
+            Err(_) => {
+                self.fail(SourceError::Panicked);
+                None
+            }
         }
-        transaction
+    }
+
+    /// The source is not asked again.
+    fn fail(&mut self, error: SourceError) {
+        tracing::error!(%error, "the scripted source has failed");
+        self.error = Some(error);
+        self.source = None;
     }
 
     pub(crate) fn taken(&self) -> u64 {
@@ -97,7 +111,7 @@ impl Script {
         self.ended
     }
 
-    pub(crate) fn error(&self) -> Option<&InvalidTransaction> {
+    pub(crate) fn error(&self) -> Option<&SourceError> {
         self.error.as_ref()
     }
 }
@@ -121,5 +135,24 @@ mod tests {
         ));
         assert!(script.next(0, &Filter::default()).is_some());
         script.push(big()).unwrap();
+    }
+
+    #[test]
+    fn a_source_that_panics_or_errs_is_not_asked_again_and_the_rest_goes_on() {
+        let table = crate::testing::Table::new("s", "t");
+        let broken = || panic!("the script's own fault");
+        let invalid = move || Some(Transaction::new(1).insert(&table, [1]));
+        let sources: [Box<dyn RowSource>; 2] = [
+            Box::new(std::iter::from_fn(broken)),
+            Box::new(std::iter::from_fn(invalid)),
+        ];
+        for source in sources {
+            let mut script = Script::new(Some(source));
+            assert!(script.next(0, &Filter::default()).is_none());
+            assert!(script.error().is_some());
+            assert!(!script.ended());
+            script.push(Transaction::new(2)).unwrap();
+            assert!(script.next(0, &Filter::default()).is_some());
+        }
     }
 }

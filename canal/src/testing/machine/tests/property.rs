@@ -125,4 +125,29 @@ proptest! {
             prop_assert_eq!(acknowledged, committed, "all came in the end");
         }
     }
+
+    #[test]
+    fn any_bytes_are_served_or_close_the_connection(
+        chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..8),
+        bodies in proptest::collection::vec((0..14_i32, proptest::collection::vec(any::<u8>(), 0..30)), 0..8),
+    ) {
+        let mut lab = Lab::new();
+        for connect in [Lab::connect, Lab::subscribed] {
+            let id = connect(&mut lab);
+            for (kind, body) in &bodies {
+                let packet = crate::protocol::generated::packet::Packet {
+                    r#type: *kind,
+                    body: body.clone().into(),
+                    ..Default::default()
+                };
+                lab.send(id, &prost::Message::encode_to_vec(&packet).into());
+            }
+            for chunk in &chunks {
+                lab.send_bytes(id, chunk.clone());
+            }
+        }
+        let other = lab.connect();
+        let heard = lab.send(other, &sub(EXAMPLE, "1001", ""));
+        prop_assert_eq!(heard, [Heard::Success], "others are served");
+    }
 }
