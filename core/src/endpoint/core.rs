@@ -10,6 +10,7 @@ use std::{
 
 use actix::Addr;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     RpcEndpoint, ServedGateway,
@@ -111,31 +112,25 @@ impl<A: RpcEndpoint> Core<A> {
 
     /// Puts an entry into the inbox and wakes the actor if need be.
     pub(crate) fn push(self: &Arc<Self>, entry: Entry<A>) -> Result<(), Rejected<A>> {
-        match self.inbox.push(entry) {
-            Ok(actor) => {
-                self.wake_up(actor);
-                Ok(())
-            }
-            Err(mut rejected) => {
+        self.inbox
+            .push(entry, |actor| self.wake_up(actor))
+            .map_err(|mut rejected| {
                 rejected.1 = rejected.1.in_context(&self.address);
-                Err(rejected)
-            }
-        }
+                rejected
+            })
     }
 
     /// Begins a turn if something waits that can run.
     pub(crate) fn wake(self: &Arc<Self>) {
-        self.wake_up(self.inbox.wake());
+        self.inbox.wake(|actor| self.wake_up(actor));
     }
 
-    fn wake_up(self: &Arc<Self>, actor: Option<Addr<A>>) {
-        if let Some(actor) = actor {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "wake-ups are coalesced: at most one is in the mailbox"
-            )]
-            actor.do_send(Invocation::turn(self));
-        }
+    fn wake_up(self: &Arc<Self>, actor: &Addr<A>) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "wake-ups are coalesced: at most one is in the mailbox"
+        )]
+        actor.do_send(Invocation::turn(self));
     }
 
     /// Answers an entry that won't run: the caller if it asks, else a dead letter.
@@ -217,10 +212,12 @@ impl<A: RpcEndpoint> Core<A> {
         if A::SERIAL {
             self.busy.store(true, Ordering::SeqCst);
         }
+        let revoked = self.fence.revoked(&begun);
         Pending {
             core: Arc::clone(self),
             number,
             begun,
+            revoked,
             incarnation,
         }
     }
@@ -299,8 +296,19 @@ impl<A: RpcEndpoint> Core<A> {
 pub(crate) struct Pending<A: RpcEndpoint> {
     core: Arc<Core<A>>,
     number: u64,
-    pub(crate) begun: Begun,
+    begun: Begun,
+    revoked: Option<CancellationToken>,
     pub(crate) incarnation: Arc<Incarnation>,
+}
+
+impl<A: RpcEndpoint> Pending<A> {
+    /// Resolves when the token is revoked under which the call began; never, if there was none.
+    pub(crate) async fn revoked(&self) {
+        match &self.revoked {
+            Some(revoked) => revoked.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl<A: RpcEndpoint> Drop for Pending<A> {

@@ -43,8 +43,8 @@ pub(crate) enum TokenCheck {
 /// A call that has begun; hand it back with [`Fence::end`].
 #[derive(Debug)]
 pub(crate) struct Begun {
-    generation: u64,
-    pub(crate) revoked: CancellationToken,
+    /// `None`: it runs under no token, and is not counted.
+    generation: Option<u64>,
 }
 
 impl Fence {
@@ -76,18 +76,35 @@ impl Fence {
 
     /// Checks a call's token and counts the call.
     pub(crate) fn begin(&self, check: TokenCheck) -> Result<Begun, RpcError> {
+        if check == TokenCheck::None {
+            return Ok(Begun { generation: None });
+        }
         let mut state = self.lock();
         compare(state.token, check)?;
         state.running += 1;
         Ok(Begun {
-            generation: state.generation,
-            revoked: state.revoked.clone(),
+            generation: Some(state.generation),
         })
     }
 
+    /// Cancelled once the token is revoked under which the call began.
+    pub(crate) fn revoked(&self, begun: &Begun) -> Option<CancellationToken> {
+        let generation = begun.generation?;
+        let state = self.lock();
+        if generation == state.generation {
+            return Some(state.revoked.clone());
+        }
+        let revoked = CancellationToken::new();
+        revoked.cancel();
+        Some(revoked)
+    }
+
     pub(crate) fn end(&self, begun: &Begun) {
+        let Some(generation) = begun.generation else {
+            return;
+        };
         let mut state = self.lock();
-        if begun.generation == state.generation {
+        if generation == state.generation {
             state.running = state.running.saturating_sub(1);
         } else {
             state.outliving = state.outliving.saturating_sub(1);
@@ -179,14 +196,16 @@ mod tests {
     async fn quiet_waits_for_calls_of_the_old_token_only() {
         let fence = Fence::new(Some(token(1)));
         let old = fence.begin(TokenCheck::Token(token(1))).unwrap();
+        let revoked = fence.revoked(&old).unwrap();
+        assert!(!revoked.is_cancelled());
         fence.swap(Some(token(2)));
-        assert!(old.revoked.is_cancelled());
+        assert!(revoked.is_cancelled() && fence.revoked(&old).unwrap().is_cancelled());
         let new = fence.begin(TokenCheck::Token(token(2))).unwrap();
         let mut quiet = tokio_test_pending(fence.quiet());
         assert!(quiet.poll().is_none());
         fence.end(&old);
         assert!(quiet.poll().is_some());
-        assert!(!new.revoked.is_cancelled());
+        assert!(!fence.revoked(&new).unwrap().is_cancelled());
     }
 
     /// Polls a future by hand.

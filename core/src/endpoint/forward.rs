@@ -57,7 +57,7 @@ pub(crate) async fn forward<A: RpcEndpoint, R>(
                 waiting.answer(method, Err(error));
                 cancel(cancellation.as_ref());
             }
-            () = pending.begun.revoked.cancelled(), if !is_revoked => {
+            () = pending.revoked(), if !is_revoked => {
                 // It may still finish; what it must not do is take effect: it looks at cancelled().
                 is_revoked = true;
                 cancel(cancellation.as_ref());
@@ -81,7 +81,7 @@ fn cancel(cancellation: Option<&CancellationToken>) {
 
 /// Fires `cancellation` when the token is revoked; never resolves.
 async fn revoked<A: RpcEndpoint>(pending: &Pending<A>, cancellation: Option<&CancellationToken>) {
-    pending.begun.revoked.cancelled().await;
+    pending.revoked().await;
     cancel(cancellation);
     std::future::pending::<()>().await;
 }

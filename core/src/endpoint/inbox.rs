@@ -76,8 +76,12 @@ impl<A: RpcEndpoint> Inbox<A> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an entry in. `Ok(Some(actor))`: the actor has to be woken.
-    pub(crate) fn push(&self, entry: Entry<A>) -> Result<Option<Addr<A>>, Rejected<A>> {
+    /// Puts an entry in, and wakes the actor if need be.
+    pub(crate) fn push(
+        &self,
+        entry: Entry<A>,
+        wake_up: impl FnOnce(&Addr<A>),
+    ) -> Result<(), Rejected<A>> {
         let mut lanes = self.lock();
         let refusal = match &lanes.gate {
             Gate::Open | Gate::Hold => None,
@@ -91,7 +95,8 @@ impl<A: RpcEndpoint> Inbox<A> {
         }
         lanes.bytes += entry.header.bytes;
         lanes.calls.push_back(entry);
-        Ok(lanes.claim_wake_up())
+        lanes.wake_up(wake_up);
+        Ok(())
     }
 
     fn full(&self, lanes: &Lanes<A>, more_bytes: usize) -> Option<RpcError> {
@@ -114,7 +119,8 @@ impl<A: RpcEndpoint> Inbox<A> {
     /// begins another.
     pub(crate) fn next(&self, busy: bool) -> Option<Entry<A>> {
         let mut lanes = self.lock();
-        let next = if busy || lanes.gate != Gate::Open {
+        let is_shut = busy || !matches!(lanes.gate, Gate::Open);
+        let next = if is_shut {
             None
         } else {
             lanes.calls.pop_front()
@@ -130,13 +136,11 @@ impl<A: RpcEndpoint> Inbox<A> {
         next
     }
 
-    /// The actor, if it has to be woken because something waits and can run.
-    pub(crate) fn wake(&self) -> Option<Addr<A>> {
+    /// Wakes the actor if something waits that can run.
+    pub(crate) fn wake(&self, wake_up: impl FnOnce(&Addr<A>)) {
         let mut lanes = self.lock();
-        if lanes.gate == Gate::Open && !lanes.calls.is_empty() {
-            lanes.claim_wake_up()
-        } else {
-            None
+        if !lanes.calls.is_empty() {
+            lanes.wake_up(wake_up);
         }
     }
 
@@ -195,12 +199,15 @@ impl<A: RpcEndpoint> Inbox<A> {
 }
 
 impl<A: RpcEndpoint> Lanes<A> {
-    fn claim_wake_up(&mut self) -> Option<Addr<A>> {
-        if self.woken || self.gate != Gate::Open {
-            return None;
+    /// Under the lock: to clone the actor's address would cost more than to send to it.
+    fn wake_up(&mut self, wake_up: impl FnOnce(&Addr<A>)) {
+        if self.woken || !matches!(self.gate, Gate::Open) {
+            return;
         }
-        self.woken = self.actor.is_some();
-        self.actor.clone()
+        if let Some(actor) = &self.actor {
+            self.woken = true;
+            wake_up(actor);
+        }
     }
 }
 

@@ -82,12 +82,16 @@ impl<A: RpcEndpoint> Invocation<A> {
 
     fn take_turn(self, actor: &mut A, context: &mut Context<A>) {
         let core = &self.core;
-        let begin = Instant::now();
-        let mut now = begin;
+        let mut begin = None;
         for _ in 0..TURN_ENTRIES {
+            if context.waiting() {
+                break;
+            }
             let Some(entry) = core.inbox.next(core.is_busy()) else {
                 return;
             };
+            let now = Instant::now();
+            let is_over = now.duration_since(*begin.get_or_insert(now)) >= TURN_TIME;
             if let Ran::Panicked(error) = run_entry(core, entry, now, actor, context)
                 && core.restart_after_panic
             {
@@ -100,8 +104,7 @@ impl<A: RpcEndpoint> Invocation<A> {
                 context.terminate();
                 return;
             }
-            now = Instant::now();
-            if context.waiting() || now.duration_since(begin) >= TURN_TIME {
+            if is_over {
                 break;
             }
         }

@@ -34,8 +34,9 @@ pub struct Request<G: Carries<M>, M: Message<Result: Send>> {
     /// The limit of the call whose handler asks.
     outer_deadline: Option<Instant>,
     began: Option<Instant>,
-    deadline: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Counts from the first poll on.
+    deadline: Option<Instant>,
+    timer: Timer,
     place: &'static Location<'static>,
     step: Step<M>,
     marker: std::marker::PhantomData<fn() -> G>,
@@ -51,6 +52,14 @@ enum Step<M: Message<Result: Send>> {
     Local(Answer<M>),
     Remote(BoxFuture<'static, Result<Bytes, RpcError>>),
     Over,
+}
+
+/// The time limit's own state.
+enum Timer {
+    Idle,
+    /// Polled once without an answer.
+    Yielded,
+    Armed(Pin<Box<Sleep>>),
 }
 
 enum Answer<M: Message<Result: Send>> {
@@ -72,8 +81,8 @@ where
             gateway,
             outer_deadline: CallContext::current_deadline(),
             began: None,
-            deadline: Instant::now(),
-            timer: None,
+            deadline: None,
+            timer: Timer::Idle,
             place: Location::caller(),
             step: Step::Unsent(message),
             marker: std::marker::PhantomData,
@@ -96,24 +105,51 @@ where
         self
     }
 
-    fn begin(&mut self, now: Instant) {
+    fn begin(&mut self, now: Instant) -> Instant {
         self.began = Some(now);
         let own = now.checked_add(self.limit).unwrap_or_else(|| now + FAR);
-        self.deadline = match self.outer_deadline {
+        let deadline = match self.outer_deadline {
             Some(outer) if outer < own => outer,
             _ => own,
         };
+        self.deadline = Some(deadline);
+        deadline
+    }
+
+    /// Ready when the time is over.
+    ///
+    /// The timer is armed only if there is no answer after one round of this thread's tasks: to arm
+    /// and disarm it would cost as much as all the rest of a call on one arbiter, whose answer is
+    /// there by then.
+    fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.deadline else {
+            return Poll::Pending;
+        };
+        match &mut self.timer {
+            Timer::Idle => {
+                self.timer = Timer::Yielded;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Timer::Yielded => {
+                let mut sleep = Box::pin(sleep_until(deadline));
+                let over = sleep.as_mut().poll(context);
+                self.timer = Timer::Armed(sleep);
+                over
+            }
+            Timer::Armed(sleep) => sleep.as_mut().poll(context),
+        }
     }
 
     /// Sends the message; the next step, or why there is none.
-    fn send(&self, message: M) -> Result<Step<M>, RpcError> {
+    fn send(&self, message: M, deadline: Instant) -> Result<Step<M>, RpcError> {
         match &self.gateway.link {
             Link::Remote(session) => {
                 let payload = G::encode(&message)?;
                 let call = OutboundCall {
                     method: G::METHOD,
                     payload,
-                    deadline: self.deadline,
+                    deadline,
                 };
                 Ok(Step::Remote(session.ask(call)))
             }
@@ -139,7 +175,7 @@ where
                     };
                 let header = Header {
                     method: G::DESCRIPTOR.method_name(G::METHOD),
-                    deadline: Some(self.deadline),
+                    deadline: Some(deadline),
                     check,
                     caller: Caller::Local,
                     bytes,
@@ -160,7 +196,8 @@ where
             },
             Step::Remote(_) | Step::Over => TimeoutPhase::Sent,
         };
-        let elapsed = now.duration_since(self.began.unwrap_or(now));
+        let began = self.began.unwrap_or(now);
+        let elapsed = now.duration_since(began);
         let call = format!(
             "{}.{} to {}, sent at {}, waited {elapsed:?},",
             G::DESCRIPTOR.name,
@@ -168,7 +205,7 @@ where
             self.gateway.address,
             self.place
         );
-        let limit = self.deadline.duration_since(self.began.unwrap_or(now));
+        let limit = self.deadline.unwrap_or(now).duration_since(began);
         Err(RpcError::timeout(&call, limit, phase)
             .in_context("raise .timeout(..) or the service's default_timeout if it is only slow"))
     }
@@ -241,12 +278,12 @@ where
             match std::mem::replace(&mut this.step, Step::Over) {
                 Step::Unsent(message) => {
                     let now = Instant::now();
-                    this.begin(now);
-                    if this.deadline <= now {
+                    let deadline = this.begin(now);
+                    if deadline <= now {
                         this.step = Step::Unsent(message);
                         return Poll::Ready(this.timed_out(now));
                     }
-                    this.step = this.send(message)?;
+                    this.step = this.send(message, deadline)?;
                 }
                 Step::WaitingForRoom {
                     call,
@@ -292,11 +329,7 @@ where
                 Step::Over => return Poll::Ready(Err(over())),
             }
         }
-        let deadline = this.deadline;
-        let timer = this
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if timer.as_mut().poll(context).is_ready() {
+        if this.poll_limit(context).is_ready() {
             return Poll::Ready(this.timed_out(Instant::now()));
         }
         Poll::Pending
