@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use actix::prelude::*;
 use lockkeeper_canal::{
-    CanalConnectorBuilder, CanalError, ChangeKind, ClientIdentity, EntryType, EventType, Filter,
-    Message, SimpleCanalConnector,
+    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings, CanalError,
+    ChangeKind, ClientIdentity, ConnectorEnd, ConnectorState, EntryType, EventType, Filter,
+    GetStatus, Message, SimpleCanalConnector, Stop,
 };
 use rust_decimal::Decimal;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
 /// A guard against a hang, not a measure.
 const HANG: Duration = Duration::from_secs(60);
@@ -100,6 +103,7 @@ contracts! {
     a_schema_change_is_no_row,
     silence_beyond_the_servers_limit_closes_and_keep_alive_does_not,
     dropping_a_fetch_loses_nothing,
+    the_actor_delivers_each_row_soon_and_acknowledges_it,
 }
 
 impl Subject {
@@ -645,4 +649,70 @@ pub(crate) async fn dropping_a_fetch_loses_nothing(subject: &Subject) {
         seen.extend(inserted(subject, &message));
     }
     assert_eq!(seen, ids(1..=40));
+}
+
+/// Reports the ids that were inserted.
+struct Reporter {
+    table: (String, String),
+    ids: mpsc::UnboundedSender<u64>,
+}
+
+impl Actor for Reporter {
+    type Context = Context<Self>;
+}
+
+impl Handler<Batch> for Reporter {
+    type Result = BatchResult;
+
+    fn handle(&mut self, batch: Batch, _: &mut Self::Context) -> BatchResult {
+        for entry in batch.message.entries() {
+            let entry = entry?;
+            if (entry.schema_name(), entry.table_name()) != (&*self.table.0, &*self.table.1) {
+                continue;
+            }
+            let Some(change) = entry.row_change()? else {
+                continue;
+            };
+            for row in change.rows::<Order>() {
+                if let Some(order) = row?.after {
+                    self.ids.send(order.id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn the_actor_delivers_each_row_soon_and_acknowledges_it(subject: &Subject) {
+    let (ids, mut seen) = mpsc::unbounded_channel();
+    let (schema, table) = subject.database.table();
+    let reporter = Reporter {
+        table: (schema.to_owned(), table.to_owned()),
+        ids,
+    }
+    .start();
+    let settings = CanalConnectorSettings::default().with_filter(subject.filter());
+    let simple = subject.builder().build().unwrap();
+    let connector = CanalConnector::new(simple, settings, reporter.recipient())
+        .unwrap()
+        .start();
+    let until = Instant::now() + HANG;
+    loop {
+        let status = connector.send(GetStatus).await.unwrap();
+        if status.state == ConnectorState::Streaming && status.caught_up {
+            break;
+        }
+        assert!(Instant::now() < until, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for id in 1..=5 {
+        subject.database.insert(id..=id);
+        let got = tokio::time::timeout(HANG, seen.recv()).await.unwrap();
+        assert_eq!(got, Some(id));
+    }
+    assert_eq!(connector.send(Stop).await.unwrap(), ConnectorEnd::Stopped);
+    let mut connector = subject.subscribed().await;
+    subject.database.insert(6..=6);
+    let (_, seen) = until_inserted(subject, &mut connector, 1000, 6).await;
+    assert_eq!(seen.inserted, [6], "what was handled came again");
 }

@@ -67,11 +67,7 @@ fn on_version(version: ServerVersion, password: &str, contract: impl AsyncFnOnce
         password: password.to_owned(),
         database: Box::new(Scripted::new(server.handle())),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(contract(&subject));
+    actix_rt::System::new().block_on(contract(&subject));
     server.stop();
 }
 

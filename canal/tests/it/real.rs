@@ -82,11 +82,7 @@ fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb
         password: password("LOCKKEEPER_CANAL_PASSWORD_FILE"),
         database: Box::new(database.clone()),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(test(&subject, &database));
+    actix_rt::System::new().block_on(test(&subject, &database));
 }
 
 /// A schema for one test alone, by the command line client.
