@@ -8,6 +8,8 @@
 //! once, as a [`CallEnd`] or [`OpenEnd`], which tells *not sent*, *refused* and *unknown* apart.
 
 mod event;
+mod incoming;
+mod lanes;
 mod liveness;
 mod machine;
 mod outgoing;

@@ -7,6 +7,6 @@ mod handle;
 mod introduction;
 mod task;
 
-pub(crate) use handle::{LinkHandle, Opened, Peer, Request};
+pub(crate) use handle::{LinkHandle, Opened, Peer, Request, Room, WHOLE_LIMIT};
 pub(crate) use introduction::{IntroductionError, Role, introduce};
 pub(crate) use task::{Endpoints, LinkTask};

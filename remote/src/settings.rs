@@ -24,7 +24,8 @@ pub struct RemoteSettings {
     /// `TooLarge` before a byte of it is written. Default: 64 MiB.
     pub frame_limit_bytes: u32,
     /// Bytes of calls and one-way messages that may wait for a connection's socket. Beyond it
-    /// `send` waits within its deadline and `do_send` is refused with `Full`. Answers that wait for
+    /// `send` waits within its deadline and `do_send` is refused with `Full`. Messages above 60 KiB
+    /// wait among themselves, with the same limit, and go in chunks between the others. Answers that wait for
     /// a peer that does not read count by themselves against the same number; beyond it the peer's
     /// calls are refused with `Full`. Default: 16 MiB.
     pub outgoing_limit_bytes: u32,
@@ -87,9 +88,9 @@ impl RemoteSettings {
                 self.frame_limit_bytes
             ));
         }
-        if self.outgoing_limit_bytes < 1024 {
+        if self.outgoing_limit_bytes < MIN_OUTGOING_LIMIT_BYTES {
             return wrong(format!(
-                "outgoing_limit_bytes is {}, it must be at least 1024",
+                "outgoing_limit_bytes is {}, it must be at least {MIN_OUTGOING_LIMIT_BYTES}",
                 self.outgoing_limit_bytes
             ));
         }
@@ -120,6 +121,9 @@ impl RemoteSettings {
         Ok(())
     }
 }
+
+/// Room for a few chunks.
+const MIN_OUTGOING_LIMIT_BYTES: u32 = 1024 * 1024;
 
 /// The largest number of things that a limit may allow.
 const MAX_COUNT: usize = 1 << 20;

@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Settings;
 use crate::errors;
-use crate::link::{Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, introduce};
+use crate::link::{
+    Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT, introduce,
+};
 use crate::peers::Peers;
 use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
 use crate::wire::{Preface, WireError};
@@ -211,6 +213,7 @@ impl Shared {
         let settings = &self.settings;
         Settings {
             frame_limit,
+            whole_limit: WHOLE_LIMIT,
             in_flight_limit: settings.in_flight_limit,
             session_limit: settings.session_limit,
             unsent_limit: usize::try_from(settings.outgoing_limit_bytes).unwrap_or(usize::MAX),

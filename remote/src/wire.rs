@@ -3,6 +3,7 @@
 //! `docs/wire.md` is the specification; a test compares its vectors with this code.
 
 mod call;
+mod chunk;
 mod codec;
 mod control;
 mod error;
@@ -16,10 +17,11 @@ mod session;
 mod tests;
 
 pub(crate) use call::{Call, Cancel, Failure, Reply, Tell};
+pub(crate) use chunk::{Chunk, Progress};
 pub(crate) use codec::FrameCodec;
 pub(crate) use control::{Farewell, Goodbye, Ping, Pong};
 pub(crate) use error::WireError;
 pub(crate) use fault::Fault;
-pub(crate) use frame::Frame;
+pub(crate) use frame::{Frame, put_chunk_head};
 pub(crate) use preface::{HEAD, Preface, VERSIONS, VersionRange};
 pub(crate) use session::{Connect, Connected, Disconnect, Refused};

@@ -42,6 +42,8 @@ pub(crate) enum Event<H: Host> {
         method: u16,
         deadline: Instant,
         payload: Bytes,
+        /// Comes back in [`Action::Free`].
+        room: u32,
         waiter: H::Waiter,
     },
     /// Somebody here sends one way.
@@ -49,6 +51,8 @@ pub(crate) enum Event<H: Host> {
         session: u32,
         method: u16,
         payload: Bytes,
+        /// Comes back in [`Action::Free`].
+        room: u32,
     },
     /// The caller of a call no longer waits.
     Cancel { call: u32 },
@@ -88,6 +92,8 @@ pub(crate) enum Action<H: Host> {
     },
     /// Nobody waits for the answer to this call any more.
     CancelServed(H::Cancel),
+    /// A message of the shell's no longer holds this much room.
+    Free(u32),
     /// A one-way message went nowhere.
     TellLost(TellLoss),
     /// The peer said goodbye: use this connection for nothing new.

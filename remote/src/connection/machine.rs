@@ -1,11 +1,15 @@
 //! The machine itself: one method an event.
 
+mod large;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_core::RpcErrorKind;
 
 use super::event::Serve;
+use super::incoming::Incoming;
+use super::lanes::{Lanes, Origin};
 use super::liveness::{Due, Liveness};
 use super::outgoing::Outgoing;
 use super::pending::{Pending, PendingTable};
@@ -25,6 +29,9 @@ pub(crate) struct Settings {
     pub(crate) in_flight_limit: usize,
     /// Sessions served to the peer.
     pub(crate) session_limit: usize,
+    /// Messages larger than this go in chunks of this size, in bytes. A peer's frame limit is never
+    /// smaller, so that one with the smallest limit sees no chunk.
+    pub(crate) whole_limit: usize,
     /// Outgoing bytes beyond which the peer's new calls are refused.
     pub(crate) unsent_limit: usize,
     /// Silence after which the peer is pinged.
@@ -56,6 +63,8 @@ pub(crate) struct Connection<H: Host> {
     calls: PendingTable<H::Waiter>,
     opens: PendingTable<H::Opener>,
     serving: Serving<H::Served, H::Cancel>,
+    lanes: Lanes,
+    incoming: Incoming,
     next_request: u32,
 }
 
@@ -68,6 +77,8 @@ impl<H: Host> Connection<H> {
             calls: PendingTable::new(),
             opens: PendingTable::new(),
             serving: Serving::new(),
+            lanes: Lanes::default(),
+            incoming: Incoming::new(settings.frame_limit),
             next_request: 1,
             settings,
         }
@@ -93,6 +104,7 @@ impl<H: Host> Connection<H> {
                 method,
                 deadline,
                 payload,
+                room,
                 waiter,
             } => {
                 let frame = Call {
@@ -102,34 +114,38 @@ impl<H: Host> Connection<H> {
                     time_left_ms: time_left_ms(now, deadline),
                     payload,
                 };
-                self.call(now, frame, deadline, waiter, actions);
+                self.call(now, frame, deadline, room, waiter, actions);
             }
             Event::Tell {
                 session,
                 method,
                 payload,
+                room,
             } => {
-                self.tell(
-                    Tell {
-                        session,
-                        method,
-                        payload,
-                    },
-                    actions,
-                );
+                let tell = Tell {
+                    session,
+                    method,
+                    payload,
+                };
+                self.tell(tell, room, actions);
             }
             Event::Cancel { call } => {
                 // The waiter went away by itself: nothing to resolve.
-                if self.calls.remove(call).is_some() {
+                if self.calls.remove(call).is_some() && !self.abandon(Origin::Call(call), actions) {
                     self.push(&Frame::Cancel(Cancel { call }));
                 }
             }
-            Event::Leave { session } => self.push(&Frame::Disconnect(Disconnect { session })),
+            Event::Leave { session } => {
+                let frame = Frame::Disconnect(Disconnect { session });
+                // Behind what the session still has to send. It has no payload to be too long.
+                let _ = self.send(Some(session), Origin::Tell, &frame, 0, actions);
+            }
             Event::Accepted { request, result } => self.accepted(request, result),
-            Event::Answer { ticket, result } => self.answer(ticket, result),
+            Event::Answer { ticket, result } => self.answer(ticket, result, actions),
             Event::Retire { reason, text } => self.retire(reason, text),
             Event::Tick => self.tick(now, actions),
         }
+        self.fill(actions);
         self.close_when_left(actions);
     }
 
@@ -205,10 +221,11 @@ impl<H: Host> Connection<H> {
         now: Instant,
         frame: Call,
         deadline: Instant,
+        room: u32,
         waiter: H::Waiter,
         actions: &mut Vec<Action<H>>,
     ) {
-        let call = frame.call;
+        let (call, session) = (frame.call, frame.session);
         let end = if let Some(loss) = self.why_not() {
             CallEnd::NotSent(loss)
         } else if deadline <= now {
@@ -218,7 +235,8 @@ impl<H: Host> Connection<H> {
                 limit: self.settings.in_flight_limit,
             }
         } else {
-            match self.outgoing.push(&Frame::Call(frame)) {
+            let origin = Origin::Call(call);
+            match self.send(Some(session), origin, &Frame::Call(frame), room, actions) {
                 Ok(end) => {
                     self.calls.insert(
                         call,
@@ -233,15 +251,22 @@ impl<H: Host> Connection<H> {
                 Err(error) => CallEnd::TooLong(error),
             }
         };
+        free(room, actions);
         actions.push(Action::Resolve { waiter, end });
     }
 
-    fn tell(&mut self, tell: Tell, actions: &mut Vec<Action<H>>) {
-        if let Some(loss) = self.why_not() {
-            actions.push(Action::TellLost(TellLoss::NotSent(loss)));
-        } else if let Err(error) = self.outgoing.push(&Frame::Tell(tell)) {
-            actions.push(Action::TellLost(TellLoss::TooLong(error)));
-        }
+    fn tell(&mut self, tell: Tell, room: u32, actions: &mut Vec<Action<H>>) {
+        let session = Some(tell.session);
+        let lost = if let Some(loss) = self.why_not() {
+            TellLoss::NotSent(loss)
+        } else {
+            match self.send(session, Origin::Tell, &Frame::Tell(tell), room, actions) {
+                Ok(_) => return,
+                Err(error) => TellLoss::TooLong(error),
+            }
+        };
+        free(room, actions);
+        actions.push(Action::TellLost(lost));
     }
 
     /// Why nothing new can be sent, if so.
@@ -260,7 +285,21 @@ impl<H: Host> Connection<H> {
             return;
         }
         self.liveness.heard(now);
+        if let Frame::Chunk(chunk) = frame {
+            match self.incoming.take(chunk) {
+                Ok(None) => {}
+                Ok(Some(whole)) => self.take(now, whole, actions),
+                Err(text) => self.violated(text, actions),
+            }
+        } else {
+            self.take(now, frame, actions);
+        }
+    }
+
+    fn take(&mut self, now: Instant, frame: Frame, actions: &mut Vec<Action<H>>) {
         match frame {
+            // Joined before it came here.
+            Frame::Chunk(_) => {}
             Frame::Connect(connect) => self.asked_to_connect(connect, actions),
             Frame::Connected(Connected { request, session }) => {
                 match self.opens.remove(request) {
@@ -308,6 +347,8 @@ impl<H: Host> Connection<H> {
                 if let Some(cancel) = self.serving.cancel(call) {
                     actions.push(Action::CancelServed(cancel));
                 }
+                // Its reply may be on its way.
+                self.abandon(Origin::Reply(call), actions);
             }
             Frame::Ping(Ping { nonce }) => self.push(&Frame::Pong(Pong { nonce })),
             Frame::Pong(_) => {}
@@ -374,11 +415,11 @@ impl<H: Host> Connection<H> {
             self.refuse(call, RpcErrorKind::Full, text);
             return;
         }
-        if self.outgoing.unsent().len() > self.settings.unsent_limit {
-            let size = self.outgoing.unsent().len();
+        if self.is_unread() {
+            let size = self.backlog();
             let text = format!("{size} bytes of answers wait for this peer to read them");
             self.refuse(call, RpcErrorKind::Full, text);
-            if size > self.settings.unsent_limit.saturating_mul(2) {
+            if self.outgoing.unsent().len() > self.settings.unsent_limit.saturating_mul(2) {
                 self.end(Loss::Unread(size), actions);
             }
             return;
@@ -405,7 +446,12 @@ impl<H: Host> Connection<H> {
         }));
     }
 
-    fn answer(&mut self, ticket: Ticket, result: Result<Bytes, Fault>) {
+    fn answer(
+        &mut self,
+        ticket: Ticket,
+        result: Result<Bytes, Fault>,
+        actions: &mut Vec<Action<H>>,
+    ) {
         if !self.serving.finish(ticket) {
             return;
         }
@@ -417,7 +463,7 @@ impl<H: Host> Connection<H> {
         if matches!(self.phase, Phase::Gone(_)) {
             return;
         }
-        if let Err(error) = self.outgoing.push(&frame) {
+        if let Err(error) = self.send(None, Origin::Reply(call), &frame, 0, actions) {
             // The handler ran: the caller must not take this for "not sent".
             let text = match error {
                 WireError::FrameTooLong { size, limit } => format!(
@@ -439,8 +485,11 @@ impl<H: Host> Connection<H> {
             return;
         }
         for (call, pending) in self.calls.take_expired(now) {
-            self.push(&Frame::Cancel(Cancel { call }));
-            let end = CallEnd::TimedOut { sent: true };
+            let sent = !self.abandon(Origin::Call(call), actions);
+            if sent {
+                self.push(&Frame::Cancel(Cancel { call }));
+            }
+            let end = CallEnd::TimedOut { sent };
             actions.push(Action::Resolve {
                 waiter: pending.waiter,
                 end,
@@ -509,6 +558,7 @@ impl<H: Host> Connection<H> {
             && self.calls.is_empty()
             && self.opens.is_empty()
             && self.serving.calls() == 0
+            && self.lanes.is_empty()
         {
             let loss = Loss::Left(*reason, text.clone());
             self.end(loss, actions);
@@ -563,8 +613,16 @@ impl<H: Host> Connection<H> {
         if abandon {
             self.outgoing.abandon();
         }
+        self.lanes.clear();
+        self.incoming.clear();
         actions.push(Action::Close(loss.clone()));
         self.phase = Phase::Gone(loss);
+    }
+}
+
+fn free<H: Host>(room: u32, actions: &mut Vec<Action<H>>) {
+    if room > 0 {
+        actions.push(Action::Free(room));
     }
 }
 

@@ -1,9 +1,9 @@
 //! Bytes on their way to the socket, with a running count that tells what has left.
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use tokio_util::codec::Encoder;
 
-use crate::wire::{Frame, FrameCodec, WireError};
+use crate::wire::{Frame, FrameCodec, Progress, WireError, put_chunk_head};
 
 /// An emptied buffer larger than this is given back, so that an idle connection stays small.
 const KEEP: usize = 32 * 1024;
@@ -31,6 +31,29 @@ impl Outgoing {
     pub(super) fn push(&mut self, frame: &Frame) -> Result<u64, WireError> {
         self.codec.encode(frame, &mut self.buffer)?;
         Ok(self.written + self.unsent_u64())
+    }
+
+    /// Appends a frame whose body is these parts; its size was checked.
+    pub(super) fn push_parts(&mut self, parts: &[&[u8]]) -> u64 {
+        self.push_with(|_| (), parts)
+    }
+
+    /// Appends a chunk of these parts.
+    pub(super) fn push_chunk(&mut self, transfer: u32, progress: Progress, parts: &[&[u8]]) -> u64 {
+        self.push_with(|out| put_chunk_head(out, transfer, progress), parts)
+    }
+
+    fn push_with(&mut self, head: impl FnOnce(&mut BytesMut), parts: &[&[u8]]) -> u64 {
+        let start = self.buffer.len();
+        self.buffer.put_u32(0);
+        head(&mut self.buffer);
+        for part in parts {
+            self.buffer.put_slice(part);
+        }
+        let size = self.buffer.len() - start - 4;
+        let length = u32::try_from(size).unwrap_or(u32::MAX);
+        self.buffer[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        self.written + self.unsent_u64()
     }
 
     pub(super) fn unsent(&self) -> &[u8] {

@@ -64,6 +64,13 @@ impl<T> PendingTable<T> {
         self.entries.remove(&number)
     }
 
+    /// Notes where the frame ended that was not out when it was inserted.
+    pub(super) fn set_end(&mut self, number: u32, end: u64) {
+        if let Some(pending) = self.entries.get_mut(&number) {
+            pending.end = end;
+        }
+    }
+
     /// When to call [`take_expired`](Self::take_expired).
     pub(super) fn next(&self) -> Option<Instant> {
         if self.entries.is_empty() {

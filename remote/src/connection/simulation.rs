@@ -33,6 +33,8 @@ struct Side {
     open: HashSet<u64>,
     calls: HashMap<u64, u32>,
     gone: bool,
+    /// Held by messages that are not out.
+    room: u64,
 }
 
 struct World {
@@ -51,7 +53,14 @@ impl World {
     fn new(seed: u64) -> Self {
         let now = Instant::now();
         let side = || Side {
-            machine: Connection::new(settings(), now),
+            machine: Connection::new(
+                Settings {
+                    whole_limit: 64,
+                    in_flight_limit: 6,
+                    ..settings()
+                },
+                now,
+            ),
             inbound: BytesMut::new(),
             codec: FrameCodec::new(settings().frame_limit),
             session: None,
@@ -59,6 +68,7 @@ impl World {
             open: HashSet::new(),
             calls: HashMap::new(),
             gone: false,
+            room: 0,
         };
         Self {
             random: fastrand::Rng::with_seed(seed),
@@ -106,7 +116,7 @@ impl World {
                 );
             }
             Action::Serve { ticket, serve } => {
-                let id = u64::from_be_bytes(serve.payload[..].try_into().unwrap());
+                let id = u64::from_be_bytes(serve.payload[..8].try_into().unwrap());
                 assert!(self.ran.insert(id), "{id} ran twice");
                 self.sides[side].running.push((ticket, id));
             }
@@ -122,6 +132,7 @@ impl World {
             | Action::ServeTell { .. }
             | Action::TellLost(_)
             | Action::PeerLeaves { .. } => {}
+            Action::Free(room) => self.sides[side].room -= u64::from(room),
         }
     }
 
@@ -151,6 +162,13 @@ impl World {
         }
     }
 
+    /// A number in a payload that is, or is not, too large for one piece.
+    fn padded(&mut self, number: u64) -> Bytes {
+        let mut payload = number.to_be_bytes().to_vec();
+        payload.resize(8 + self.random.usize(0..400), 0);
+        payload.into()
+    }
+
     fn call(&mut self, side: usize) {
         let Some(session) = self.sides[side].session else {
             return;
@@ -159,7 +177,8 @@ impl World {
         self.next_call += 1;
         let (waiter, call) = (self.next, self.next_call);
         let deadline = self.now + Duration::from_millis(self.random.u64(0..8000));
-        let payload = Bytes::copy_from_slice(&waiter.to_be_bytes());
+        let payload = self.padded(waiter);
+        self.sides[side].room += 1;
         self.sides[side].open.insert(waiter);
         self.sides[side].calls.insert(waiter, call);
         self.step(
@@ -170,6 +189,7 @@ impl World {
                 method: 0,
                 deadline,
                 payload,
+                room: 1,
                 waiter,
             },
         );
@@ -194,8 +214,9 @@ impl World {
             return;
         }
         let (ticket, id) = running.swap_remove(self.random.usize(..running.len()));
+        let answer = self.padded(id);
         let result = if self.random.bool() {
-            Ok(Bytes::copy_from_slice(&id.to_be_bytes()))
+            Ok(answer)
         } else {
             Err(Fault {
                 code: 16,
@@ -292,6 +313,7 @@ impl World {
                 side.open
             );
             assert_eq!(side.machine.calls_in_flight(), 0, "seed {seed}");
+            assert!(side.gone || side.room == 0, "seed {seed}: room is lost");
         }
         for (waiter, end) in &self.ends {
             let ran = self.ran.contains(waiter);
@@ -299,7 +321,7 @@ impl World {
                 CallEnd::Value(value) => {
                     assert!(ran, "seed {seed}: {waiter} has a value and did not run");
                     assert_eq!(
-                        value[..],
+                        value[..8],
                         waiter.to_be_bytes(),
                         "seed {seed}: another's value"
                     );

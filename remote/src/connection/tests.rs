@@ -10,8 +10,8 @@ use tokio_util::codec::Decoder;
 
 use super::*;
 use crate::wire::{
-    Call, Cancel, Connect, Connected, Disconnect, Failure, Farewell, Fault, Frame, FrameCodec,
-    Goodbye, Ping, Pong, Refused, Reply, Tell, WireError,
+    Call, Cancel, Chunk, Connect, Connected, Disconnect, Failure, Farewell, Fault, Frame,
+    FrameCodec, Goodbye, Ping, Pong, Progress, Refused, Reply, Tell, WireError,
 };
 
 /// Waiters and openers are numbers, sessions names, cancellation a flag.
@@ -27,6 +27,7 @@ impl Host for TestHost {
 pub(super) fn settings() -> Settings {
     Settings {
         frame_limit: 64 * 1024,
+        whole_limit: 32 * 1024,
         in_flight_limit: 3,
         session_limit: 2,
         unsent_limit: 1000,
@@ -65,6 +66,7 @@ impl Rig {
             method: 0,
             deadline,
             payload,
+            room: 0,
             waiter,
         })
     }
@@ -227,6 +229,7 @@ fn a_call_whose_time_is_over_is_not_sent() {
         method: 0,
         deadline,
         payload,
+        room: 0,
         waiter: 9,
     };
     assert_eq!(
@@ -381,6 +384,7 @@ fn a_call_over_the_limit_is_not_sent() {
         method: 0,
         deadline,
         payload,
+        room: 0,
         waiter: 9,
     };
     assert!(matches!(
@@ -608,4 +612,137 @@ fn a_failure_carries_code_outcome_and_text() {
         fault: fault.clone(),
     }));
     assert_eq!(resolved(&actions), [(11, CallEnd::Failed(fault))]);
+}
+
+/// A rig whose messages above 100 bytes go in chunks.
+fn chunking() -> Rig {
+    let now = Instant::now();
+    let settings = Settings {
+        whole_limit: 100,
+        ..settings()
+    };
+    Rig {
+        machine: Connection::new(settings, now),
+        now,
+        actions: Vec::new(),
+    }
+}
+
+fn large_call(rig: &mut Rig, call: u32, session: u32, size: usize) {
+    let deadline = rig.now + Duration::from_millis(500);
+    let payload = Bytes::from(vec![1; size]);
+    let waiter = u64::from(call);
+    let event = Event::Call {
+        call,
+        session,
+        method: 0,
+        deadline,
+        payload,
+        room: 5,
+        waiter,
+    };
+    assert!(rig.step(event).is_empty());
+}
+
+fn write_some(rig: &mut Rig) -> (Vec<Frame>, Vec<Action<TestHost>>) {
+    let mut bytes = BytesMut::from(rig.machine.unsent());
+    let actions = rig.step(Event::Wrote(bytes.len()));
+    let mut codec = FrameCodec::new(u32::MAX);
+    let frames = std::iter::from_fn(|| codec.decode(&mut bytes).unwrap()).collect();
+    (frames, actions)
+}
+
+#[test]
+fn a_small_call_overtakes_a_large_one_of_another_session_only() {
+    let mut rig = chunking();
+    large_call(&mut rig, 1, 1, 1000);
+    // Behind two pieces at most, and not behind all.
+    assert!(rig.machine.unsent().len() < 300);
+    rig.call(2, 12);
+    let small = Event::Tell {
+        session: 2,
+        method: 0,
+        payload: Bytes::new(),
+        room: 0,
+    };
+    rig.step(small);
+    let (mut frames, mut freed) = (Vec::new(), Vec::new());
+    while !rig.machine.unsent().is_empty() {
+        let (more, actions) = write_some(&mut rig);
+        frames.extend(more);
+        freed.extend(actions);
+    }
+    let tell = frames
+        .iter()
+        .position(|frame| matches!(frame, Frame::Tell(_)))
+        .unwrap();
+    let call = frames
+        .iter()
+        .position(|frame| matches!(frame, Frame::Call(_)))
+        .unwrap();
+    assert!(tell < 4, "{tell}");
+    assert_eq!(call, frames.len() - 1);
+    assert!(matches!(&freed[..], [Action::Free(5)]));
+    // The receiver joins what came in pieces.
+    let mut receiver = chunking();
+    receiver.serve();
+    let served: Vec<_> = frames
+        .into_iter()
+        .flat_map(|frame| receiver.receive(frame))
+        .collect();
+    let sizes: Vec<_> = served
+        .iter()
+        .filter_map(|action| match action {
+            Action::Serve { serve, .. } => Some(serve.payload.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [1000, 1]);
+}
+
+#[test]
+fn a_large_call_that_times_out_under_way_was_not_sent() {
+    let mut rig = chunking();
+    large_call(&mut rig, 1, 1, 1000);
+    write_some(&mut rig);
+    rig.now += Duration::from_millis(501);
+    let actions = rig.step(Event::Tick);
+    assert_eq!(resolved(&actions), [(1, CallEnd::TimedOut { sent: false })]);
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Free(5)))
+    );
+    let (frames, _) = write_some(&mut rig);
+    let Some(Frame::Chunk(last)) = frames.last() else {
+        panic!("{frames:?}")
+    };
+    assert_eq!(last.progress, Progress::Abandoned);
+    assert!(rig.machine.unsent().is_empty());
+}
+
+#[test]
+fn chunks_are_bounded_in_number_and_size() {
+    let chunk = |transfer, size| {
+        let payload = Bytes::from(vec![0x11; size]);
+        Frame::Chunk(Chunk {
+            transfer,
+            progress: Progress::More,
+            payload,
+        })
+    };
+    let mut rig = chunking();
+    for transfer in 0..4 {
+        assert!(rig.receive(chunk(transfer, 10)).is_empty());
+    }
+    assert!(matches!(
+        &rig.receive(chunk(4, 10))[..],
+        [Action::Close(Loss::Protocol(text))] if text.contains("more than 4")
+    ));
+    let mut rig = chunking();
+    assert!(rig.receive(chunk(1, 65_536)).is_empty());
+    assert!(matches!(
+        &rig.receive(chunk(1, 1))[..],
+        [Action::Close(Loss::Protocol(text))] if text.contains("65536")
+    ));
 }

@@ -46,14 +46,14 @@ pub(crate) enum Request {
         method: u16,
         deadline: Instant,
         payload: Bytes,
-        room: u32,
+        room: Room,
         waiter: oneshot::Sender<CallEnd>,
     },
     Tell {
         session: u32,
         method: u16,
         payload: Bytes,
-        room: u32,
+        room: Room,
     },
     Cancel {
         call: u32,
@@ -67,12 +67,26 @@ pub(crate) enum Request {
     },
 }
 
+/// Messages of more bytes than this go in chunks. No peer's frame limit is smaller.
+pub(crate) const WHOLE_LIMIT: usize = 60 * 1024;
+
+/// Room that a message holds while it waits for the socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// What it takes of the limit, in bytes.
+    pub(crate) share: u32,
+    /// Held until the last chunk is out, not only until the task takes the message.
+    pub(crate) large: bool,
+}
+
 /// A connection as its users see it. Its task lives on the I/O thread.
 pub(crate) struct LinkHandle {
     peer: Peer,
     frame_limit: u32,
     requests: mpsc::UnboundedSender<Request>,
     room: Semaphore,
+    /// Large messages wait among themselves: a small one need not wait for a long transfer.
+    large_room: Semaphore,
     room_limit: u32,
     next_call: AtomicU32,
     retired: AtomicBool,
@@ -94,6 +108,7 @@ impl LinkHandle {
             frame_limit,
             requests,
             room: Semaphore::new(room),
+            large_room: Semaphore::new(room),
             room_limit,
             next_call: AtomicU32::new(1),
             retired: AtomicBool::new(false),
@@ -145,6 +160,7 @@ impl LinkHandle {
         let _ = self.loss.set(loss);
         self.mark_retired();
         self.room.close();
+        self.large_room.close();
         self.closed.cancel();
     }
 
@@ -159,34 +175,44 @@ impl LinkHandle {
     }
 
     /// What a message of that size takes of the room. A message larger than all room takes all.
-    fn share(&self, size: usize) -> u32 {
+    fn share(&self, size: usize) -> Room {
         // A queued entry costs memory beyond its payload.
         const ENTRY: usize = 128;
         let share = u32::try_from(size.saturating_add(ENTRY)).unwrap_or(u32::MAX);
-        share.min(self.room_limit)
+        Room {
+            share: share.min(self.room_limit),
+            large: size > WHOLE_LIMIT,
+        }
+    }
+
+    fn semaphore(&self, room: Room) -> &Semaphore {
+        if room.large {
+            &self.large_room
+        } else {
+            &self.room
+        }
     }
 
     /// Takes room for a message of that size if there is some; `None` if not.
-    pub(crate) fn try_room(&self, size: usize) -> Option<u32> {
-        let share = self.share(size);
-        self.room.try_acquire_many(share).ok().map(|permit| {
-            permit.forget();
-            share
-        })
+    pub(crate) fn try_room(&self, size: usize) -> Option<Room> {
+        let room = self.share(size);
+        let permit = self.semaphore(room).try_acquire_many(room.share).ok()?;
+        permit.forget();
+        Some(room)
     }
 
     /// Waits for room; `None` if the link went away.
-    pub(crate) async fn room(&self, size: usize) -> Option<u32> {
-        let share = self.share(size);
-        self.room.acquire_many(share).await.ok().map(|permit| {
-            permit.forget();
-            share
-        })
+    pub(crate) async fn room(&self, size: usize) -> Option<Room> {
+        let room = self.share(size);
+        let permit = self.semaphore(room).acquire_many(room.share).await.ok()?;
+        permit.forget();
+        Some(room)
     }
 
     /// Gives room back.
-    pub(crate) fn free(&self, share: u32) {
-        self.room.add_permits(usize::try_from(share).unwrap_or(0));
+    pub(crate) fn free(&self, room: Room) {
+        let share = usize::try_from(room.share).unwrap_or(0);
+        self.semaphore(room).add_permits(share);
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::FramedRead;
 use tokio_util::sync::CancellationToken;
 
-use super::{LinkHandle, Opened, Request};
+use super::{LinkHandle, Opened, Request, Room};
 use crate::connection::{
     Action, CallEnd, Connection, Event, Host, Loss, Settings, TellLoss, Ticket,
 };
@@ -45,6 +45,9 @@ const READ_BUFFER: usize = 16 * 1024;
 /// With more outgoing bytes than this, callers' requests wait in their queue, where their room is
 /// counted.
 const HIGH_WATER: usize = 512 * 1024;
+
+/// Bytes that are written, or payload bytes that are read, before other work gets its turn.
+const TURN: usize = 256 * 1024;
 
 /// Events of one kind that are taken before the socket gets its turn.
 const BATCH: usize = 256;
@@ -153,16 +156,19 @@ impl LinkTask {
     /// Takes the frame and those behind it that are in the buffer already.
     fn read(&mut self, first: Option<Result<crate::wire::Frame, WireError>>) {
         let mut next = Some(first);
-        let mut budget = BATCH;
+        let (mut frames, mut bytes) = (0, 0);
         while let Some(frame) = next {
             match frame {
-                Some(Ok(frame)) => self.step(Event::Received(frame)),
+                Some(Ok(frame)) => {
+                    bytes += frame.payload().len();
+                    self.step(Event::Received(frame));
+                }
                 Some(Err(WireError::Io(kind))) => self.step(Event::Broken(Loss::Io(kind))),
                 Some(Err(error)) => self.step(Event::Unreadable(error)),
                 None => self.step(Event::Broken(Loss::Closed)),
             }
-            budget -= 1;
-            if budget == 0 || self.closing.is_some() {
+            frames += 1;
+            if frames >= BATCH || bytes >= TURN || self.closing.is_some() {
                 return;
             }
             next = self.frames.next().now_or_never();
@@ -195,18 +201,21 @@ impl LinkTask {
                 room,
                 waiter,
             } => {
-                self.handle.free(room);
                 // Given up while it waited here: it was never sent, nothing is to be cancelled.
-                if !waiter.is_closed() {
-                    self.step(Event::Call {
-                        call,
-                        session,
-                        method,
-                        deadline,
-                        payload,
-                        waiter,
-                    });
+                if waiter.is_closed() {
+                    self.handle.free(room);
+                    return;
                 }
+                let room = self.taken(room);
+                self.step(Event::Call {
+                    call,
+                    session,
+                    method,
+                    deadline,
+                    payload,
+                    room,
+                    waiter,
+                });
             }
             Request::Tell {
                 session,
@@ -214,17 +223,27 @@ impl LinkTask {
                 payload,
                 room,
             } => {
-                self.handle.free(room);
+                let room = self.taken(room);
                 self.step(Event::Tell {
                     session,
                     method,
                     payload,
+                    room,
                 });
             }
             Request::Cancel { call } => self.step(Event::Cancel { call }),
             Request::Leave { session } => self.step(Event::Leave { session }),
             Request::Retire { reason, text } => self.step(Event::Retire { reason, text }),
         }
+    }
+
+    /// A message leaves the queue. Returns the room that it holds beyond that, until it is out.
+    fn taken(&self, room: Room) -> u32 {
+        if room.large {
+            return room.share;
+        }
+        self.handle.free(room);
+        0
     }
 
     /// Takes what else waits, so that it leaves with the same write.
@@ -246,11 +265,16 @@ impl LinkTask {
         }
     }
 
-    /// Writes what the socket takes without waiting.
+    /// Writes what the socket takes without waiting, up to a turn's share: a fast reader of a long
+    /// transfer must not keep this thread from others.
     fn write(&mut self) {
-        while !self.machine.unsent().is_empty() {
+        let mut written = 0;
+        while !self.machine.unsent().is_empty() && written < TURN {
             match self.writer.try_write(self.machine.unsent()) {
-                Ok(size) => self.step(Event::Wrote(size)),
+                Ok(size) => {
+                    written += size;
+                    self.step(Event::Wrote(size));
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     self.step(Event::Broken(Loss::Io(error.kind())));
@@ -296,6 +320,7 @@ impl LinkTask {
                 cancellation: CancellationToken::new(),
             }),
             Action::CancelServed(cancel) => cancel.cancel(),
+            Action::Free(share) => self.handle.free(Room { share, large: true }),
             Action::TellLost(loss) => self.tell_lost(&loss),
             Action::PeerLeaves { reason, text } => {
                 self.handle.mark_retired();

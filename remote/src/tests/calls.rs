@@ -272,3 +272,44 @@ async fn a_shut_down_service_says_goodbye_and_calls_nobody() {
     let error = client.connect(server.address()).await.unwrap_err();
     assert_eq!(error.kind(), RpcErrorKind::ServiceStopped);
 }
+
+#[tokio::test]
+async fn a_small_call_does_not_wait_for_a_large_one() {
+    let (server, client) = (Service::start().await, Service::start().await);
+    let large = client.connect(server.address()).await.unwrap();
+    let small = client.connect(server.address()).await.unwrap();
+    let size = 60 * 1024 * 1024;
+    let mut transfer = tokio::spawn(large.ask(call(ECHO, vec![1; size])));
+    let mut between = 0;
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut transfer => break answer.unwrap().unwrap(),
+            small = small.ask(call(ECHO, vec![2; 16])) => {
+                small.unwrap();
+                between += 1;
+            }
+        }
+    };
+    assert_eq!(answer.len(), size);
+    // If it went in one piece each way, no answer could come before its own.
+    assert!(between >= 3, "{between}");
+}
+
+#[tokio::test]
+async fn large_and_small_messages_of_a_session_keep_their_order() {
+    let (mut server, client) = (Service::start().await, Service::start().await);
+    let session = client.connect(server.address()).await.unwrap();
+    let sizes = [10, 300_000, 20, 70_000, 30, 40, 100_000, 50];
+    for size in sizes {
+        session.tell(ECHO, Bytes::from(vec![0; size])).unwrap();
+    }
+    // Leaving the session waits behind them.
+    drop(session);
+    for size in sizes {
+        let Seen::Told(told) = server.seen().await else {
+            panic!("an ask");
+        };
+        assert_eq!(told.payload.len(), size);
+    }
+}

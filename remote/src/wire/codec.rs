@@ -56,7 +56,7 @@ impl Decoder for FrameCodec {
             return Ok(None);
         }
         source.advance(LENGTH);
-        Frame::decode(source.split_to(length).freeze()).map(Some)
+        Frame::from_body(source.split_to(length).freeze()).map(Some)
     }
 }
 

@@ -4,12 +4,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::field::Reader;
 use super::{
-    Call, Cancel, Connect, Connected, Disconnect, Failure, Goodbye, Ping, Pong, Refused, Reply,
-    Tell, WireError,
+    Call, Cancel, Chunk, Connect, Connected, Disconnect, Failure, Goodbye, Ping, Pong, Progress,
+    Refused, Reply, Tell, WireError,
 };
 
-/// The kind byte of each frame. 0x05 (a session ended), 0x30 and 0x31 (credits and
-/// chunks) are reserved.
+/// The kind byte of each frame. 0x05 (a session ended) and 0x30 (credits) are reserved.
 mod kind {
     pub(super) const CONNECT: u8 = 0x01;
     pub(super) const CONNECTED: u8 = 0x02;
@@ -23,6 +22,7 @@ mod kind {
     pub(super) const PING: u8 = 0x20;
     pub(super) const PONG: u8 = 0x21;
     pub(super) const GOODBYE: u8 = 0x22;
+    pub(super) const CHUNK: u8 = 0x31;
 }
 
 /// One frame.
@@ -40,21 +40,24 @@ pub(crate) enum Frame {
     Ping(Ping),
     Pong(Pong),
     Goodbye(Goodbye),
+    Chunk(Chunk),
 }
 
 impl Frame {
     /// The part that is copied behind the fields as it is.
-    pub(super) fn payload(&self) -> &[u8] {
+    pub(crate) fn payload(&self) -> &Bytes {
+        static NONE: Bytes = Bytes::new();
         match self {
             Self::Call(call) => &call.payload,
             Self::Tell(tell) => &tell.payload,
             Self::Reply(reply) => &reply.payload,
-            _ => &[],
+            Self::Chunk(chunk) => &chunk.payload,
+            _ => &NONE,
         }
     }
 
     /// Appends kind and fields, without the payload.
-    pub(super) fn encode_fields(&self, out: &mut BytesMut) -> Result<(), WireError> {
+    pub(crate) fn encode_fields(&self, out: &mut BytesMut) -> Result<(), WireError> {
         match self {
             Self::Connect(connect) => {
                 out.put_u8(kind::CONNECT);
@@ -104,12 +107,15 @@ impl Frame {
                 out.put_u8(kind::GOODBYE);
                 goodbye.encode(out);
             }
+            Self::Chunk(chunk) => {
+                put_chunk_head(out, chunk.transfer, chunk.progress);
+            }
         }
         Ok(())
     }
 
-    /// Reads what followed a length field.
-    pub(super) fn decode(mut bytes: Bytes) -> Result<Self, WireError> {
+    /// Reads what followed a length field, or came in chunks.
+    pub(crate) fn from_body(mut bytes: Bytes) -> Result<Self, WireError> {
         if bytes.is_empty() {
             return Err(WireError::EmptyFrame);
         }
@@ -127,8 +133,16 @@ impl Frame {
             kind::CANCEL => Self::Cancel(Cancel::decode(body("Cancel"))?),
             kind::PING => Self::Ping(Ping::decode(body("Ping"))?),
             kind::PONG => Self::Pong(Pong::decode(body("Pong"))?),
+            kind::CHUNK => Self::Chunk(Chunk::decode(body("Chunk"))?),
             kind::GOODBYE => Self::Goodbye(Goodbye::decode(body("Goodbye"))?),
             kind => return Err(WireError::UnknownKind { kind }),
         })
     }
+}
+
+/// Appends kind and fields of a chunk, without its payload.
+pub(crate) fn put_chunk_head(out: &mut BytesMut, transfer: u32, progress: Progress) {
+    out.put_u8(kind::CHUNK);
+    out.put_u32(transfer);
+    out.put_u8(progress.code());
 }

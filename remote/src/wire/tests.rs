@@ -101,6 +101,14 @@ fn samples() -> Vec<(&'static str, Frame)> {
                 text: "bye".to_owned(),
             }),
         ),
+        (
+            "chunk",
+            Frame::Chunk(Chunk {
+                transfer: 3,
+                progress: Progress::Last,
+                payload: Bytes::from_static(&[0x12, 0, 0, 0, 9, 5]),
+            }),
+        ),
     ]
 }
 
@@ -331,7 +339,7 @@ proptest! {
 
     #[test]
     fn a_changed_byte_in_a_frame_never_panics(
-        which in 0_usize..13,
+        which in 0_usize..14,
         at in 0_usize..200,
         value in any::<u8>(),
     ) {

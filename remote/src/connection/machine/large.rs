@@ -1,0 +1,89 @@
+//! Sending: at once if that is possible, else in turn and in pieces.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Connection, Phase, free};
+use crate::connection::lanes::Origin;
+use crate::connection::{Action, Host};
+use crate::wire::{Chunk, Frame, Progress, WireError};
+
+/// Pieces that lie in the outgoing buffer at most.
+const PIECES: usize = 2;
+
+impl<H: Host> Connection<H> {
+    /// Sends a message at once, or in its turn; returns the place of its last byte, which is
+    /// beyond all bytes as long as it waits.
+    pub(super) fn send(
+        &mut self,
+        session: Option<u32>,
+        origin: Origin,
+        frame: &Frame,
+        room: u32,
+        actions: &mut Vec<Action<H>>,
+    ) -> Result<u64, WireError> {
+        // More than any message's fields.
+        const FIELDS: usize = 32;
+        let busy = session.is_some_and(|session| self.lanes.is_busy(session));
+        if frame.payload().len() + FIELDS <= self.settings.whole_limit && !busy {
+            let end = self.outgoing.push(frame)?;
+            free(room, actions);
+            return Ok(end);
+        }
+        let mut head = BytesMut::with_capacity(FIELDS);
+        frame.encode_fields(&mut head)?;
+        let size = u64::try_from(head.len() + frame.payload().len()).unwrap_or(u64::MAX);
+        let limit = u64::from(self.settings.frame_limit);
+        if size > limit {
+            return Err(WireError::FrameTooLong { size, limit });
+        }
+        self.lanes.enqueue(session, origin, head, frame, room);
+        Ok(u64::MAX)
+    }
+
+    /// Puts pieces of waiting messages into the buffer, never many of them: what comes next has to
+    /// wait for what is there.
+    pub(super) fn fill(&mut self, actions: &mut Vec<Action<H>>) {
+        if matches!(self.phase, Phase::Gone(_)) {
+            return;
+        }
+        let whole = self.settings.whole_limit;
+        while !self.lanes.is_empty() && self.outgoing.unsent().len() < PIECES * whole {
+            if let Some(done) = self.lanes.push_piece(whole, &mut self.outgoing) {
+                if let Origin::Call(call) = done.origin {
+                    self.calls.set_end(call, done.end);
+                }
+                free(done.room, actions);
+            }
+        }
+    }
+
+    /// Gives up a message that is not out to its end: it can't have run. False if it is out.
+    pub(super) fn abandon(&mut self, origin: Origin, actions: &mut Vec<Action<H>>) -> bool {
+        let Some(abandoned) = self.lanes.abandon(origin) else {
+            return false;
+        };
+        free(abandoned.room, actions);
+        if let Some(transfer) = abandoned.transfer {
+            let progress = Progress::Abandoned;
+            let payload = Bytes::new();
+            self.push(&Frame::Chunk(Chunk {
+                transfer,
+                progress,
+                payload,
+            }));
+        }
+        true
+    }
+
+    /// Bytes that wait for the peer to read, in the buffer and in lanes.
+    pub(super) fn backlog(&self) -> usize {
+        self.outgoing.unsent().len() + self.lanes.bytes()
+    }
+
+    /// Whether more bytes wait than one message and the limit for all others.
+    pub(super) fn is_unread(&self) -> bool {
+        let one = usize::try_from(self.settings.frame_limit).unwrap_or(usize::MAX);
+        self.outgoing.unsent().len() > self.settings.unsent_limit
+            || self.backlog() > self.settings.unsent_limit.saturating_add(one)
+    }
+}
