@@ -63,8 +63,12 @@ impl<A: RpcEndpoint> std::fmt::Debug for Handle<A> {
 impl<A: RpcEndpoint> Handle<A> {
     /// The place of the gateway with this name and version.
     pub(crate) fn find(&self, name: &str, version: u32) -> Result<usize, RpcError> {
-        if let Some(Err(cause)) = self.0.termination_now() {
-            return Err(RpcError::new(RpcErrorKind::Stopped, cause.to_string()));
+        if let Some(result) = self.0.termination_now() {
+            let why = result
+                .err()
+                .map_or_else(String::new, |cause| format!(": {cause}"));
+            let text = format!("{} has ended{why}", self.0.address);
+            return Err(RpcError::new(RpcErrorKind::Stopped, text));
         }
         let named = |descriptor: &GatewayDescriptor| descriptor.name == name;
         let served = &self.0.gateways;

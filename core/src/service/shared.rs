@@ -1,10 +1,12 @@
 //! What a service's endpoints and gateways share with it.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -60,21 +62,32 @@ impl Shared {
                 .is_some_and(|m| !m.local)
     }
 
-    /// Terminates all endpoints and waits for all; the first failure counts.
+    /// Terminates all endpoints at once and waits for all; the first failure counts.
     pub(crate) async fn terminate_endpoints(&self) -> Result<(), RpcError> {
-        let ends = self.table.living().into_iter().map(|endpoint| {
-            let end = endpoint.terminate();
-            self.runtime.spawn(end)
-        });
-        let ends = ends.collect::<Vec<_>>();
-        let mut result = Ok(());
-        for end in ends {
-            let ended = end.await.unwrap_or(Ok(()));
-            if result.is_ok() {
-                result = ended;
+        let living = self.table.living();
+        let mut ends = living
+            .iter()
+            .map(|endpoint| endpoint.terminate())
+            .collect::<Vec<_>>();
+        let mut first_failure = Ok(());
+        poll_fn(|context| {
+            ends.retain_mut(|end| match end.as_mut().poll(context) {
+                Poll::Pending => true,
+                Poll::Ready(result) => {
+                    if first_failure.is_ok() {
+                        first_failure = result;
+                    }
+                    false
+                }
+            });
+            if ends.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
             }
-        }
-        result
+        })
+        .await;
+        first_failure
     }
 
     /// An endpoint's restart limit was reached and its policy is to end the service.

@@ -268,3 +268,41 @@ fn after_many_calls_nothing_waits() {
         assert_eq!(setup.server.waiting(), (0, 0));
     });
 }
+
+#[test]
+fn calls_stand_still_while_the_actors_context_waits() {
+    run(async {
+        use actix::{AsyncContext, WrapFuture};
+        let setup = started().await;
+        let gate = Arc::clone(&setup.hands.gate);
+        let waits = setup.server.run_async(move |_, context| {
+            context.wait(async move { gate.notified().await }.into_actor(&Endpoint(body().0)));
+        });
+        let call = actix::spawn(setup.gateway.send(Add(1)));
+        waits.await.unwrap();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!call.is_finished());
+        setup.hands.gate.notify_one();
+        assert_eq!(call.await.unwrap().unwrap(), 1);
+    });
+}
+
+#[test]
+fn an_endpoint_whose_context_waits_can_be_ended() {
+    run(async {
+        use actix::{AsyncContext, WrapFuture};
+        let limit = Duration::from_millis(50);
+        let service = RpcService::builder().hook_timeout(limit).build().unwrap();
+        let setup = started_on(service).await;
+        let waits = setup.server.run_async(move |_, context| {
+            context.wait(std::future::pending::<()>().into_actor(&Endpoint(body().0)));
+        });
+        waits.await.unwrap();
+        let call = actix::spawn(setup.gateway.send(Add(1)));
+        let error = setup.server.terminate().await.unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::Timeout);
+        assert_eq!(kind(call.await.unwrap()), RpcErrorKind::Stopped);
+    });
+}

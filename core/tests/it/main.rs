@@ -7,6 +7,7 @@ mod fencing;
 mod inbox;
 mod jobs;
 mod life;
+mod seam;
 mod serial;
 mod service;
 mod status;
