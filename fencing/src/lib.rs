@@ -7,6 +7,9 @@
 //! | [`election`] | contenders, the service, and the border to drivers |
 //! | [`retrieval`] | a watch of who leads |
 //! | [`driver`] | the drivers: in process, lease files, ZooKeeper |
+//! | [`LeaderGateway`] | calls that follow the leader |
+//! | [`registration`] | registering at a leader, until it is accepted or rejected |
+//! | [`heartbeat`] | does the other endpoint still work? |
 //! | [`guard`] | fenced effects in a shared store, without locks |
 //!
 //! A leader that was stopped (by the scheduler, a debugger, a sleeping laptop) does not know that
@@ -20,6 +23,10 @@ pub mod contract;
 pub mod driver;
 pub mod election;
 pub mod guard;
+pub mod heartbeat;
+mod leader_gateway;
+pub mod registration;
 pub mod retrieval;
 
+pub use leader_gateway::{Idempotent, LeaderGateway};
 pub use lockkeeper_core::token::{FencingToken, Lineage, TokenRelation};

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod contracts;
+mod leader_gateway;
 mod processes;
+mod registration;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;

@@ -27,8 +27,9 @@ struct Teller {
 
 impl LeaderContender for Teller {
     fn grant_leadership(&mut self, leadership: Leadership) -> Callback {
-        tell(&format!("granted {}", leadership.token.epoch));
+        let epoch = leadership.token.epoch;
         *self.last.lock().unwrap() = Some(leadership);
+        tell(&format!("granted {epoch}"));
         Box::pin(async {})
     }
 
@@ -173,7 +174,7 @@ fn after_kill_9_the_next_one_leads_long_before_the_lease_expires() {
 #[test]
 fn a_leader_that_was_stopped_beyond_its_lease_refuses_its_own_effect() {
     let folder = tempfile::tempdir().unwrap();
-    let session = Duration::from_millis(500);
+    let session = Duration::from_secs(2);
     let mut old = Process::start(folder.path(), session);
     let first = old.granted();
     old.order("act");
