@@ -3,6 +3,7 @@
 //!
 //! - `machine`: the rules, pure
 //! - [`RegionCoordinator`]: the actor that carries them out; [`CoordinatorHandle`]: how it is held
+//! - `ElectedCoordinator` (feature `remote`): one that contends for leadership
 //! - `publisher`, `scribe`, `codec`: the guarded log in the store
 //! - `members`, `outbox`, `placement`, `record`: the machine's parts, pure as well
 //! - [`CoordinatorSettings`]: what a region's owner decides
@@ -10,6 +11,8 @@
 
 mod actor;
 mod codec;
+#[cfg(feature = "remote")]
+mod elected;
 mod event;
 mod handle;
 mod machine;
@@ -25,6 +28,8 @@ mod status;
 mod tests;
 
 pub use self::actor::RegionCoordinator;
+#[cfg(feature = "remote")]
+pub use self::elected::{ElectedCoordinator, StartElectedError};
 pub use self::event::CommandRefused;
 pub use self::handle::{CoordinatorEnd, CoordinatorHandle};
 pub use self::publisher::EnterError;

@@ -1,9 +1,11 @@
 //! How workers and the coordinator reach each other, whatever lies between them.
 //!
 //! Both directions may lose, repeat and reorder messages: the machines on both sides heal that
-//! (S23, issue 7). [`local`] joins them inside one process.
+//! (S23, issue 7). `local` joins them inside one process, `remote` between processes.
 
 pub mod local;
+#[cfg(feature = "remote")]
+pub mod remote;
 
 use futures_util::future::BoxFuture;
 

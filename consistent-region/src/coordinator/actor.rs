@@ -92,6 +92,12 @@ pub(super) struct Lead {
 #[rtype(result = "()")]
 pub(super) struct Revoke;
 
+/// The end of the last term has been dealt with.
+#[cfg(feature = "remote")]
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct ForgetEnd;
+
 /// Stop the actor.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -522,6 +528,15 @@ impl Handler<Revoke> for RegionCoordinator {
     fn handle(&mut self, _: Revoke, _: &mut Self::Context) {
         self.refuse_everybody();
         self.leave();
+    }
+}
+
+#[cfg(feature = "remote")]
+impl Handler<ForgetEnd> for RegionCoordinator {
+    type Result = ();
+
+    fn handle(&mut self, _: ForgetEnd, _: &mut Context<Self>) {
+        self.ended.send_replace(None);
     }
 }
 

@@ -7,6 +7,8 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use futures_util::stream;
 use tokio::sync::{broadcast, oneshot, watch};
 
+#[cfg(feature = "remote")]
+use super::actor::ForgetEnd;
 use super::actor::{
     Command, CommandKind, Halt, Lead, Leadership, Parts, RegionCoordinator, Revoke,
 };
@@ -244,6 +246,12 @@ impl CoordinatorHandle {
     /// The leadership is over: from now on everybody is refused.
     pub async fn revoke(&self) {
         let _ = self.address.send(Revoke).await;
+    }
+
+    /// Makes [`ended`](Self::ended) wait for the end of the next term.
+    #[cfg(feature = "remote")]
+    pub(super) async fn forget_end(&self) {
+        let _ = self.address.send(ForgetEnd).await;
     }
 
     /// Ends the coordinator; the region's operators stay as they are until their leases end.

@@ -10,12 +10,13 @@ use super::{
     CoordinatorHandle, CoordinatorSettings, InstanceShape, RegionCoordinator, RegionEvent,
     RegionState, Shape,
 };
-use crate::link::CoordinatorLink as _;
-use crate::link::local::{LocalLink, WorkerInbox};
+use crate::link::CoordinatorLink;
+use crate::link::local::WorkerInbox;
 use crate::manifest::{CommitToken, ObjectRecord};
 use crate::point::{Hook, Point};
 use crate::protocol::{
     Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Register, Registered, Stamp,
+    Standing,
 };
 use crate::store::{CheckpointStore, FailingStore, FileStore, MemoryStore, object_name};
 
@@ -49,8 +50,9 @@ fn start(store: Arc<dyn CheckpointStore>) -> CoordinatorHandle {
 
 /// A worker of which the test decides every step.
 struct Scripted {
-    link: LocalLink,
+    link: Arc<dyn CoordinatorLink>,
     inbox: WorkerInbox,
+    register: Register,
     store: Arc<dyn CheckpointStore>,
     registered: Registered,
     taken: u64,
@@ -60,38 +62,62 @@ struct Scripted {
 impl Scripted {
     async fn join(handle: &CoordinatorHandle, store: Arc<dyn CheckpointStore>) -> Self {
         let (link, inbox) = handle.way().connect();
-        let mut register = Register {
+        Self::join_by(Arc::new(link), inbox, String::new(), store).await
+    }
+
+    async fn join_by(
+        link: Arc<dyn CoordinatorLink>,
+        inbox: WorkerInbox,
+        address: String,
+        store: Arc<dyn CheckpointStore>,
+    ) -> Self {
+        let register = Register {
             region: "region".to_owned(),
             worker: "w".to_owned(),
             incarnation: Uuid::new_v4(),
-            address: String::new(),
+            address,
             slots: 1,
             graph: 7,
             attempt: 0,
             standing: None,
             process: None,
         };
-        let registered = loop {
-            register.attempt += 1;
-            if let Ok(registered) = link.register(register.clone()).await {
-                break registered;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let registered = Registered {
+            term: 0,
+            worker_epoch: 0,
+            lease: Duration::ZERO,
         };
-        Self {
+        let mut worker = Self {
             link,
             inbox,
+            register,
             store,
             registered,
             taken: 0,
             can_take_back: true,
-        }
+        };
+        worker.register(None).await;
+        worker
+    }
+
+    /// Registers (anew) as soon as somebody leads.
+    async fn register(&mut self, standing: Option<Standing>) {
+        self.register.standing = standing;
+        self.taken = 0;
+        self.registered = loop {
+            self.register.attempt += 1;
+            if let Ok(registered) = self.link.register(self.register.clone()).await {
+                break registered;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
     }
 
     async fn next(&mut self) -> Notice {
         loop {
             let notice = self.inbox.next().await.unwrap();
-            if notice.number == self.taken + 1 {
+            let mine = notice.worker_epoch == self.registered.worker_epoch;
+            if mine && notice.number == self.taken + 1 {
                 self.taken += 1;
                 let (worker_epoch, acknowledged) = (self.registered.worker_epoch, self.taken);
                 let worker = "w".to_owned();
@@ -243,7 +269,16 @@ async fn cuts_complete_and_the_oldest_kept_one_lags() {
 async fn a_new_coordinator_restores_what_the_last_one_published() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(folder.path()).unwrap());
-    let handle = start(Arc::clone(&store));
+    let settings = CoordinatorSettings {
+        lease: Duration::from_secs(1),
+        lease_margin: Duration::from_millis(10),
+        ..settings()
+    };
+    let start = || {
+        let store = Arc::clone(&store);
+        RegionCoordinator::start_local(settings.clone(), store, Hook::default()).unwrap()
+    };
+    let handle = start();
     let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
     worker.reset().await;
     worker.cut(&handle).await;
@@ -252,12 +287,7 @@ async fn a_new_coordinator_restores_what_the_last_one_published() {
     handle.halt().await;
 
     // The claim of the first worker lasts: another process of its name has to wait for it.
-    let settings = CoordinatorSettings {
-        lease: Duration::from_millis(50),
-        ..settings()
-    };
-    let handle =
-        RegionCoordinator::start_local(settings, Arc::clone(&store), Hook::default()).unwrap();
+    let handle = start();
     let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
     assert_eq!(worker.reset().await, 2);
     let second = handle.status();
@@ -404,5 +434,110 @@ async fn the_hook_is_told_of_every_point_of_the_coordinator() {
         Point::AfterManifest,
     ] {
         assert!(seen.contains(&point), "{point}: {seen:?}");
+    }
+}
+
+#[cfg(feature = "remote")]
+mod elected {
+    use lockkeeper_core::RpcService;
+    use lockkeeper_fencing::driver::InProcessElection;
+    use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderElectionService};
+    use lockkeeper_fencing::retrieval::LeaderRetrievalService;
+    use lockkeeper_remote::RemoteBuilderExt as _;
+
+    use super::super::ElectedCoordinator;
+    use super::*;
+    use crate::link::remote::{NoticeEndpoint, RemoteLink};
+
+    async fn service() -> RpcService {
+        RpcService::builder()
+            .bind("127.0.0.1:0")
+            .start()
+            .await
+            .unwrap()
+    }
+
+    async fn contend(
+        election: &InProcessElection,
+        store: &Arc<dyn CheckpointStore>,
+    ) -> (RpcService, ElectedCoordinator) {
+        let service = service().await;
+        let options = LeaderElectionOptions::default();
+        let elections = LeaderElectionService::start(election.clone(), options).unwrap();
+        let election = elections.election(component());
+        let (store, hook) = (Arc::clone(store), Hook::default());
+        let coordinator = ElectedCoordinator::start(settings(), store, hook, &service, election)
+            .await
+            .unwrap();
+        (service, coordinator)
+    }
+
+    fn component() -> ComponentId {
+        ComponentId::new("region").unwrap()
+    }
+
+    #[actix::test]
+    async fn workers_in_other_processes_follow_the_leader_and_nothing_is_reset() {
+        let election = InProcessElection::new();
+        let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+        let (one_service, one) = contend(&election, &store).await;
+        let mut led = one.token();
+        led.wait_for(Option::is_some).await.unwrap();
+        let (other_service, other) = contend(&election, &store).await;
+
+        let worker_service = service().await;
+        let (endpoint, inbox) = NoticeEndpoint::new();
+        let server = worker_service
+            .start_server("worker", endpoint)
+            .await
+            .unwrap();
+        server.start().await.unwrap();
+        let retrieval = LeaderRetrievalService::new(election.clone())
+            .retrieve(component())
+            .unwrap();
+        let link = RemoteLink::new(worker_service.clone(), retrieval, Duration::from_secs(2));
+        let address = server.address().to_string();
+        let mut worker =
+            Scripted::join_by(Arc::new(link), inbox, address, Arc::clone(&store)).await;
+        worker.reset().await;
+        let (seq, _) = worker.cut(one.handle()).await;
+        let before = one.handle().status();
+
+        // Another one is elected: the worker says how it stands, and all goes on.
+        assert!(election.depose_leader());
+        let mut led = other.token();
+        led.wait_for(Option::is_some).await.unwrap();
+        let standing = Standing {
+            stamp: Stamp {
+                term: before.term,
+                seq: before.seq,
+                attempt: before.attempt,
+            },
+            completed: seq,
+            instances: vec![instance()],
+            ended: Vec::new(),
+            cut_wanted: false,
+        };
+        worker.register(Some(standing)).await;
+        let resume = worker.next().await;
+        assert_eq!(resume.order, Order::Resume);
+        assert_eq!(
+            (resume.stamp.seq, resume.stamp.attempt),
+            (before.seq, before.attempt)
+        );
+        assert!(resume.stamp.term > before.term);
+        let (next, _) = worker.cut(other.handle()).await;
+        assert_eq!(next, seq + 1);
+        assert!(
+            one.handle().cut().await.is_err(),
+            "the deposed one does nothing"
+        );
+
+        for coordinator in [one, other] {
+            coordinator.close().await.unwrap();
+        }
+        for service in [one_service, other_service, worker_service] {
+            service.terminate().await.unwrap();
+        }
     }
 }
