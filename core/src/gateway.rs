@@ -13,6 +13,7 @@ pub(crate) use self::handle::{GatewayInner, Link, TokenSource};
 pub use self::{
     descriptor::{GatewayDescriptor, MethodDescriptor},
     handle::{FencedGateway, Gateway},
+    reference::GatewayRef,
     request::Request,
 };
 use crate::{
@@ -24,6 +25,7 @@ mod descriptor;
 mod handle;
 #[doc(hidden)]
 pub mod macro_support;
+mod reference;
 mod request;
 
 /// A marker type that stands for a set of messages. Made by [`rpc_gateway!`](crate::rpc_gateway).

@@ -74,7 +74,9 @@ pub use crate::{
     context::CallContext,
     endpoint::{EndpointState, RestartPolicy, RpcEndpoint, inbox::InboxLimits},
     error::{FencingViolation, Outcome, RpcError, RpcErrorKind, TimeoutPhase},
-    gateway::{FencedGateway, Gateway, GatewayDescriptor, MethodDescriptor, RpcGateway},
+    gateway::{
+        FencedGateway, Gateway, GatewayDescriptor, GatewayRef, MethodDescriptor, RpcGateway,
+    },
     server::RpcServer,
     service::{RpcService, RpcServiceBuilder},
     token::{FencingToken, Lineage, TokenRelation},

@@ -8,7 +8,7 @@ pub use crate::{
         hook_done,
     },
     error::{FencingViolation, Outcome, RpcError, RpcErrorKind},
-    gateway::{FencedGateway, Gateway, RpcGateway},
+    gateway::{FencedGateway, Gateway, GatewayRef, RpcGateway},
     rpc_gateway,
     server::RpcServer,
     service::RpcService,

@@ -8,9 +8,10 @@ use super::RpcService;
 use crate::{
     address::RpcAddress,
     endpoint::fence::TokenCheck,
-    error::{RpcError, RpcErrorKind},
+    error::{Outcome, RpcError, RpcErrorKind},
     gateway::{
-        Fenced, FencedGateway, Gateway, GatewayInner, Link, RpcGateway, TokenSource, Unfenced,
+        Fenced, FencedGateway, FencingMode, Gateway, GatewayInner, GatewayRef, Link, RpcGateway,
+        TokenSource, Unfenced,
     },
     token::FencingToken,
     transport::ConnectRequest,
@@ -46,6 +47,27 @@ impl RpcService {
         G: RpcGateway<Fencing = Fenced>,
     {
         self.connect_with(address, Some(token)).await
+    }
+
+    /// A handle to where `reference` leads, such as the reply-to field of a message.
+    ///
+    /// # Errors
+    /// As [`connect_fenced`](Self::connect_fenced), and `MissingToken` if the gateway is fenced and
+    /// the reference has no token.
+    pub async fn connect_ref<G: RpcGateway>(
+        &self,
+        reference: &GatewayRef<G>,
+    ) -> Result<Gateway<G>, RpcError> {
+        if G::Fencing::FENCED && reference.token().is_none() {
+            let text = format!(
+                "{} is fenced and {reference:?} has no token",
+                G::DESCRIPTOR.name
+            );
+            let error = RpcError::new(RpcErrorKind::MissingToken, text);
+            return Err(error.with_outcome(Outcome::NotSent));
+        }
+        self.connect_with(reference.address(), reference.token())
+            .await
     }
 
     async fn connect_with<G: RpcGateway>(

@@ -306,3 +306,28 @@ fn an_endpoint_whose_context_waits_can_be_ended() {
         assert_eq!(kind(call.await.unwrap()), RpcErrorKind::Stopped);
     });
 }
+
+/// Q6
+#[test]
+fn a_gateway_can_be_sent_inside_a_message() {
+    run(async {
+        let service = RpcService::builder()
+            .force_serialization(true)
+            .build()
+            .unwrap();
+        let setup = started_on(service).await;
+        let other = setup
+            .service
+            .start_server("other", Endpoint(body().0))
+            .await
+            .unwrap();
+        other.start().await.unwrap();
+        let other = other.gateway::<AddGateway>();
+        setup
+            .gateway
+            .send(ReplyTo(other.to_ref(), 5))
+            .await
+            .unwrap();
+        assert_eq!(other.send(Add(0)).await.unwrap(), 5);
+    });
+}

@@ -55,6 +55,11 @@ pub struct WaitDetached;
 #[rtype(result = "()")]
 pub struct Block(pub std::sync::mpsc::Receiver<()>);
 
+/// Adds to the counter of somebody else.
+#[derive(Message, Serialize, Deserialize)]
+#[rtype(result = "()")]
+pub struct ReplyTo(pub GatewayRef<AddGateway>, pub i64);
+
 /// Brings the very same value back.
 #[derive(Message)]
 #[rtype(result = "Arc<str>")]
@@ -63,7 +68,7 @@ pub struct Same(pub Arc<str>);
 rpc_gateway! {
     /// What the test endpoint can be asked.
     pub TestGateway("test.Test", version = 1) {
-        Add, Divide, Nothing, Panic, PanicLater, Wait, WaitDetached, local Block, local Same,
+        Add, Divide, Nothing, Panic, PanicLater, Wait, WaitDetached, ReplyTo, local Block, local Same,
     }
 }
 
@@ -102,6 +107,7 @@ pub enum Seen {
 pub struct Hands {
     pub gate: Arc<Notify>,
     pub seen: mpsc::UnboundedSender<Seen>,
+    pub service: Option<RpcService>,
 }
 
 pub struct Body {
@@ -118,6 +124,7 @@ pub fn body() -> (Body, Hands, mpsc::UnboundedReceiver<Seen>) {
     let hands = Hands {
         gate: Arc::new(Notify::new()),
         seen,
+        service: None,
     };
     let body = Body {
         total: 0,
@@ -268,6 +275,18 @@ impl Handler<PanicLater> for Endpoint {
     }
 }
 
+impl Handler<ReplyTo> for Endpoint {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, ReplyTo(to, n): ReplyTo, _: &mut Context<Self>) -> Self::Result {
+        let service = self.0.hands.service.clone();
+        Box::pin(async move {
+            let gateway = service.unwrap().connect_ref(&to).await.unwrap();
+            gateway.send(Add(n)).await.unwrap();
+        })
+    }
+}
+
 impl Handler<Same> for Endpoint {
     type Result = MessageResult<Same>;
 
@@ -310,7 +329,8 @@ pub async fn started() -> Setup {
 }
 
 pub async fn started_on(service: RpcService) -> Setup {
-    let (body, hands, mut seen) = body();
+    let (mut body, hands, mut seen) = body();
+    body.hands.service = Some(service.clone());
     let server = service.start_server("test", Endpoint(body)).await.unwrap();
     server.start().await.unwrap();
     assert_eq!(seen.recv().await, Some(Seen::Started));
