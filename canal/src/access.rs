@@ -1,6 +1,12 @@
 //! Which server to dial.
 
+#[cfg(feature = "zookeeper")]
+mod cluster;
+
 use std::fmt;
+
+#[cfg(feature = "zookeeper")]
+pub use cluster::ClusterNodeAccessStrategy;
 
 use crate::error::CanalError;
 

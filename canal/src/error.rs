@@ -127,6 +127,9 @@ pub enum CanalError {
     /// An argument or a setting that cannot work, with what to do.
     #[error("{0}")]
     InvalidArgument(String),
+    /// ZooKeeper, which says where the servers are, did not answer.
+    #[error("ZooKeeper: {0}")]
+    ZooKeeper(String),
     /// The connector is not connected.
     #[error("the connector is not connected: call connect() first")]
     NotConnected,

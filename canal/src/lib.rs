@@ -46,6 +46,11 @@
 //! # }
 //! ```
 //!
+//! | feature | brings | default |
+//! |---|---|---|
+//! | `testing` | [`testing::CanalServer`], a server within the process, for tests | no |
+//! | `zookeeper` | [`ClusterNodeAccessStrategy`], which finds the servers of a cluster | no |
+//!
 //! The house, room by room:
 //!
 //! | module | subject |
@@ -72,6 +77,8 @@ mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "zookeeper")]
+pub use access::ClusterNodeAccessStrategy;
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 pub use connector::{
     Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,

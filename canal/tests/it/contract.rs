@@ -113,7 +113,7 @@ impl Subject {
             .credentials(&self.user, &*self.password)
     }
 
-    fn filter(&self) -> Filter {
+    pub(crate) fn filter(&self) -> Filter {
         let (schema, table) = self.database.table();
         Filter::table(schema, table)
     }

@@ -10,6 +10,8 @@ use crate::contract::{Database, Order, Subject, every_contract};
 
 every_contract!(on_the_real_server);
 
+#[cfg(feature = "zookeeper")]
+mod cluster;
 mod values;
 
 /// The destinations that no test uses at the moment; filled by the first.
