@@ -8,8 +8,56 @@
 //! nonsense. A lost connection is made again by the next use; a gateway whose peer process was
 //! restarted says `Restarted`.
 //!
+//! ```
+//! use actix::prelude::*;
+//! use lockkeeper_core::prelude::*;
+//! use lockkeeper_remote::RemoteBuilderExt;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Message, Serialize, Deserialize)]
+//! #[rtype(result = "i64")]
+//! struct Add(i64);
+//!
+//! rpc_gateway! { CounterGateway("example.Counter", version = 1) { Add } }
+//!
+//! #[derive(RpcEndpoint, Default)]
+//! #[rpc(gateways(CounterGateway))]
+//! struct Counter { total: i64 }
+//!
+//! impl Actor for Counter { type Context = Context<Self>; }
+//!
+//! impl Handler<Add> for Counter {
+//!     type Result = i64;
+//!     fn handle(&mut self, Add(number): Add, _: &mut Context<Self>) -> i64 {
+//!         self.total += number;
+//!         self.total
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), RpcError> {
+//! # System::new().block_on(async {
+//! // In one process:
+//! let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+//! let server = service.start_server("counter", Counter::default()).await?;
+//! server.start().await?;
+//! let address = server.address(); // lockkeeper://127.0.0.1:PORT/counter
+//!
+//! // In another:
+//! let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+//! let counter = service.connect::<CounterGateway>(&address).await?;
+//! assert_eq!(counter.send(Add(5)).await?, 5);
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
 //! Nothing is encrypted and nobody has to prove who he is: services listen on loopback only, unless
-//! [`RemoteBuilder::allow_insecure`] says otherwise.
+//! [`RemoteBuilder::allow_insecure`] says otherwise. Who connects is believed where it says that it
+//! listens, and gets the calls to that address.
+//!
+//! Not for streams of bulk data (a message is held whole on both sides), and not for what must
+//! arrive although a process dies: a one-way message may be lost with its connection, and a call
+//! whose outcome is unknown may or may not have run.
 //!
 //! Where things are, from the bytes up:
 //!

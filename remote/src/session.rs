@@ -3,6 +3,8 @@
 //! The session outlives its connection: the next use after a loss connects anew, as long as the
 //! address is served by the same incarnation.
 
+mod ask;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,17 +13,17 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use lockkeeper_core::error::TimeoutPhase;
 use lockkeeper_core::transport::{ConnectRequest, OutboundCall, RemoteSession};
-use lockkeeper_core::{Authority, Outcome, RpcAddress, RpcError, RpcErrorKind};
+use lockkeeper_core::{Authority, Outcome, RpcError, RpcErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::connection::{CallEnd, OpenEnd};
+use crate::connection::OpenEnd;
 use crate::errors;
 use crate::link::{LinkHandle, Request};
 use crate::shared::Shared;
-use crate::wire::{Call, Connect, Tell, WireError};
+use crate::wire::{Connect, Tell};
 
 /// How often a call that was certainly not sent is tried on a new connection.
 const ATTEMPTS: u32 = 3;
@@ -54,21 +56,6 @@ impl Drop for Binding {
             self.link.send(Request::Leave {
                 session: self.session,
             });
-        }
-    }
-}
-
-/// Tells the peer if the caller's future is dropped before the call has its end.
-struct CancelOnDrop<'a> {
-    link: &'a LinkHandle,
-    call: u32,
-    armed: bool,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            self.link.send(Request::Cancel { call: self.call });
         }
     }
 }
@@ -245,89 +232,6 @@ impl Inner {
         Ok(())
     }
 
-    async fn ask(&self, call: OutboundCall) -> Result<Bytes, RpcError> {
-        let place = self.place(call.method)?;
-        let deadline = call.deadline.into_std();
-        let begun = Instant::now();
-        let method = self.request.gateway.method_name(call.method);
-        let name = Target {
-            method,
-            address: &self.request.address,
-        };
-        let timed_out =
-            |phase| RpcError::timeout(&name, whole_milliseconds(deadline, begun), phase);
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            let binding = self.binding(deadline).await?;
-            let link = &binding.link;
-            self.fits(link, call.method, Call::FIELDS, &call.payload)?;
-            let size = call.payload.len();
-            let room = match link.try_room(size) {
-                Some(room) => room,
-                None => match timeout_at(call.deadline, link.room(size)).await {
-                    Ok(Some(room)) => room,
-                    Ok(None) => continue,
-                    Err(_) => return Err(timed_out(TimeoutPhase::WaitingForRoom)),
-                },
-            };
-            let (waiter, end) = oneshot::channel();
-            let number = link.next_call();
-            let request = Request::Call {
-                call: number,
-                session: binding.session,
-                method: place,
-                deadline,
-                payload: call.payload.clone(),
-                room,
-                waiter,
-            };
-            if !link.send(request) {
-                continue;
-            }
-            let mut cancel = CancelOnDrop {
-                link,
-                call: number,
-                armed: true,
-            };
-            let end = end.await;
-            cancel.armed = false;
-            match end {
-                Ok(CallEnd::Value(value)) => return Ok(value),
-                Ok(CallEnd::Failed(fault)) => return Err(self.failed(fault.into())),
-                Ok(CallEnd::TimedOut { sent: true }) => return Err(timed_out(TimeoutPhase::Sent)),
-                Ok(CallEnd::TimedOut { sent: false }) => {
-                    return Err(timed_out(TimeoutPhase::WaitingForRoom));
-                }
-                Ok(CallEnd::NotSent(loss)) => last = Some(loss),
-                Ok(CallEnd::Unknown(loss)) => return Err(errors::unknown(&name, &loss)),
-                Ok(CallEnd::TooMany { limit }) => {
-                    return Err(RpcError::new(
-                        RpcErrorKind::Full,
-                        format!(
-                            "{name}: {limit} calls are in flight on the connection, its \
-                             in_flight_limit"
-                        ),
-                    )
-                    .with_outcome(Outcome::NotSent));
-                }
-                Ok(CallEnd::TooLong(error)) => return Err(too_long(method, &error)),
-                // The I/O thread ended with the call in its hands.
-                Err(_) => {
-                    return Err(errors::unknown(&name, &crate::connection::Loss::Closed));
-                }
-            }
-        }
-        let loss = last.unwrap_or(crate::connection::Loss::Closed);
-        Err(errors::not_sent(&name, &loss))
-    }
-
-    fn failed(&self, error: RpcError) -> RpcError {
-        if error.kind() == RpcErrorKind::Stopped {
-            self.finish(error.clone());
-        }
-        error
-    }
-
     fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError> {
         let place = self.place(method)?;
         if let Some(end) = self.end.get() {
@@ -410,28 +314,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// The time that a caller set, which reached us as a deadline a few microseconds later.
-fn whole_milliseconds(deadline: Instant, begun: Instant) -> Duration {
-    let limit = deadline.saturating_duration_since(begun) + Duration::from_micros(500);
-    Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// A call, for error texts.
-struct Target<'a> {
-    method: &'static str,
-    address: &'a RpcAddress,
-}
-
-impl fmt::Display for Target<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.method, self.address)
-    }
-}
-
-fn too_long(method: &str, error: &WireError) -> RpcError {
-    RpcError::new(RpcErrorKind::TooLarge, format!("{method}: {error}"))
 }
 
 impl RemoteSession for Session {

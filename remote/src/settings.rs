@@ -29,8 +29,8 @@ pub struct RemoteSettings {
     /// a peer that does not read count by themselves against the same number; beyond it the peer's
     /// calls are refused with `Full`. Default: 16 MiB.
     pub outgoing_limit_bytes: u32,
-    /// Calls in flight on a connection, each way; beyond it calls fail with `Full`. Default:
-    /// 16,384.
+    /// Calls in flight on a connection, each way; beyond it a `send` waits within its deadline.
+    /// Default: 16,384.
     pub in_flight_limit: usize,
     /// Sessions (connected gateways) that a connection's peer may have here; beyond it `connect`
     /// fails with `Full`. Default: 4,096.

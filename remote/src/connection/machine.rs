@@ -149,6 +149,11 @@ impl<H: Host> Connection<H> {
         self.close_when_left(actions);
     }
 
+    /// Whether the connection is over; all that was in flight has its end then.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone(_))
+    }
+
     /// The bytes to be written next; report progress with [`Event::Wrote`].
     pub(crate) fn unsent(&self) -> &[u8] {
         self.outgoing.unsent()
@@ -170,7 +175,7 @@ impl<H: Host> Connection<H> {
     }
 
     fn push(&mut self, frame: &Frame) {
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         // Only names and payloads can be too long; frames with those go through their own path.
@@ -281,7 +286,7 @@ impl<H: Host> Connection<H> {
     // ---- the peer sends ----
 
     fn received(&mut self, now: Instant, frame: Frame, actions: &mut Vec<Action<H>>) {
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         self.liveness.heard(now);
@@ -460,7 +465,7 @@ impl<H: Host> Connection<H> {
             Ok(payload) => Frame::Reply(Reply { call, payload }),
             Err(fault) => Frame::Failure(Failure { call, fault }),
         };
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         if let Err(error) = self.send(None, Origin::Reply(call), &frame, 0, actions) {
@@ -481,7 +486,7 @@ impl<H: Host> Connection<H> {
     // ---- time ----
 
     fn tick(&mut self, now: Instant, actions: &mut Vec<Action<H>>) {
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         for (call, pending) in self.calls.take_expired(now) {
@@ -586,7 +591,7 @@ impl<H: Host> Connection<H> {
 
     /// Ends everything that is in flight, once.
     fn end(&mut self, loss: Loss, actions: &mut Vec<Action<H>>) {
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         // What is reported as not sent must not be sent by a last flush.

@@ -141,6 +141,10 @@ impl LinkTask {
         let now = Instant::now();
         self.machine.step(now, event, &mut self.actions);
         loop {
+            if self.machine.is_gone() {
+                // Before its callers hear of it: what they do next must find another connection.
+                self.handle.mark_retired();
+            }
             let mut actions = std::mem::take(&mut self.actions);
             for action in actions.drain(..) {
                 self.act(action);

@@ -313,3 +313,33 @@ async fn large_and_small_messages_of_a_session_keep_their_order() {
         assert_eq!(told.payload.len(), size);
     }
 }
+
+#[tokio::test]
+async fn an_ask_waits_for_room_at_the_endpoint_within_its_deadline() {
+    let (server, client) = (Service::start().await, Service::start().await);
+    let session = client.connect(server.address()).await.unwrap();
+    // The first three attempts find the inbox full.
+    assert_eq!(session.ask(call(BUSY, &b"x"[..])).await.unwrap(), &b"x"[..]);
+    let session = client.connect(server.address()).await.unwrap();
+    let limit = Duration::from_micros(500);
+    let error = session
+        .ask(call_within(BUSY, &b"x"[..], limit))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), RpcErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn more_asks_than_the_connection_takes_wait_for_their_turn() {
+    let settings = RemoteSettings {
+        in_flight_limit: 8,
+        ..RemoteSettings::default()
+    };
+    let server = Service::start().await;
+    let client = Service::start_with(|it| it.settings(settings)).await;
+    let session = client.connect(server.address()).await.unwrap();
+    let asks = (0..100_u8).map(|number| session.ask(call(ECHO, vec![number])));
+    for (number, answer) in (0_u8..).zip(futures_util::future::join_all(asks).await) {
+        assert_eq!(answer.unwrap(), &[number][..]);
+    }
+}

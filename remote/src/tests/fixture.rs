@@ -1,6 +1,7 @@
 //! Two services with a stand-in endpoint, and a peer that is driven by hand.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -47,6 +48,10 @@ pub(super) static GATEWAY: GatewayDescriptor = GatewayDescriptor {
             name: "Grow",
             local: false,
         },
+        MethodDescriptor {
+            name: "Busy",
+            local: false,
+        },
     ],
 };
 
@@ -55,6 +60,7 @@ pub(super) const ECHO: u16 = 0;
 pub(super) const HERE: u16 = 1;
 pub(super) const HOLD: u16 = 2;
 pub(super) const GROW: u16 = 3;
+pub(super) const BUSY: u16 = 4;
 
 /// What the stand-in saw.
 #[derive(Debug)]
@@ -65,7 +71,8 @@ pub(super) enum Seen {
     Told(InboundCall),
 }
 
-/// Echoes `Echo`, hands `Hold` to the test, answers `Grow` with as many bytes as it is told.
+/// Echoes `Echo`, hands `Hold` to the test, answers `Grow` with as many bytes as it is
+/// told, and has no room for the first three `Busy`.
 #[derive(Debug)]
 pub(super) struct StandIn {
     seen: mpsc::UnboundedSender<Seen>,
@@ -78,6 +85,7 @@ impl InboundEndpoint for StandIn {
         }
         Ok(Arc::new(StandInSession {
             methods: handshake.methods,
+            rooms: AtomicUsize::new(0),
             seen: self.seen.clone(),
         }))
     }
@@ -86,6 +94,8 @@ impl InboundEndpoint for StandIn {
 #[derive(Debug)]
 struct StandInSession {
     methods: Vec<String>,
+    /// `Busy` calls that came.
+    rooms: AtomicUsize,
     seen: mpsc::UnboundedSender<Seen>,
 }
 
@@ -98,6 +108,10 @@ impl InboundSession for StandInSession {
         {
             Some("Echo") => reply.reply(Ok(call.payload)),
             Some("Hold") => drop(self.seen.send(Seen::Held(call, reply))),
+            Some("Busy") => reply.reply(match self.rooms.fetch_add(1, Ordering::Relaxed) {
+                0..3 => Err(RpcError::new(RpcErrorKind::Full, "the inbox is full")),
+                _ => Ok(call.payload),
+            }),
             Some("Grow") => {
                 let size = u32::from_be_bytes(call.payload[..].try_into().unwrap());
                 let size = usize::try_from(size).unwrap();

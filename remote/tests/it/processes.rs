@@ -16,15 +16,16 @@ async fn a_peer_killed_in_mid_call_fails_the_call_within_a_second() {
         .connect::<CounterGateway>(&peer.address)
         .await
         .unwrap();
-    let held = tokio::task::spawn_local({
-        let counter = counter.clone();
-        async move { counter.send(Hold).await }
-    });
-    // On one connection calls arrive in order: the held one is there.
-    assert_answers(&counter).await;
+    let mut held = counter.send(Hold);
+    // On one connection calls arrive in order: when the second is answered, the first is there.
+    tokio::select! {
+        biased;
+        ended = &mut held => panic!("the held call ended: {ended:?}"),
+        () = assert_answers(&counter) => {}
+    }
     let begun = Instant::now();
     peer.kill();
-    let error = soon(held).await.unwrap().unwrap_err();
+    let error = soon(held).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
         (RpcErrorKind::ConnectionLost, Outcome::Unknown)

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Connection, Phase, free};
+use super::{Connection, free};
 use crate::connection::lanes::Origin;
 use crate::connection::{Action, Host};
 use crate::wire::{Chunk, Frame, Progress, WireError};
@@ -43,7 +43,7 @@ impl<H: Host> Connection<H> {
     /// Puts pieces of waiting messages into the buffer, never many of them: what comes next has to
     /// wait for what is there.
     pub(super) fn fill(&mut self, actions: &mut Vec<Action<H>>) {
-        if matches!(self.phase, Phase::Gone(_)) {
+        if self.is_gone() {
             return;
         }
         let whole = self.settings.whole_limit;
