@@ -158,6 +158,12 @@ impl<A: RpcEndpoint> RpcServer<A> {
         job::schedule(&self.core, delay, work)
     }
 
+    /// Calls and closures that have begun so far, over all incarnations.
+    #[must_use]
+    pub fn handled(&self) -> u64 {
+        self.core.handled()
+    }
+
     /// Calls and closures that wait, with the bytes they count for.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
@@ -194,7 +200,10 @@ impl<A: RpcEndpoint<Fencing = Fenced>> RpcServer<A> {
         if timeout(limit, self.core.fence.quiet()).await.is_ok() {
             return Ok(());
         }
-        let methods = self.core.pending_methods().join(", ");
+        let methods = match self.core.pending_methods() {
+            methods if methods.is_empty() => "a handler that holds its thread".to_owned(),
+            methods => methods.join(", "),
+        };
         let error = RpcError::new(
             RpcErrorKind::Timeout,
             format!(
@@ -202,9 +211,10 @@ impl<A: RpcEndpoint<Fencing = Fenced>> RpcServer<A> {
                 self.core.address
             ),
         );
+        self.core.fence.mute();
         self.core.abort(error.clone()).await;
-        // Resolves with the abort's own error.
-        let _ = self.termination().await;
+        // A handler that holds its thread holds up the end too, but it can't reply any more.
+        let _ = timeout(limit, self.termination()).await;
         Err(error)
     }
 }

@@ -302,6 +302,11 @@ pub(crate) struct Pending<A: RpcEndpoint> {
 }
 
 impl<A: RpcEndpoint> Pending<A> {
+    /// Why the call may not reply any more.
+    pub(crate) fn refuse_reply(&self) -> Result<(), RpcError> {
+        self.core.fence.refuse_reply(&self.begun)
+    }
+
     /// Resolves when the token is revoked under which the call began; never, if there was none.
     pub(crate) async fn revoked(&self) {
         match &self.revoked {

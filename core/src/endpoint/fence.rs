@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    error::{FencingViolation, RpcError, RpcErrorKind},
+    error::{FencingViolation, Outcome, RpcError, RpcErrorKind},
     token::{FencingToken, TokenRelation},
 };
 
@@ -29,6 +29,8 @@ struct State {
     /// Calls under earlier tokens.
     outliving: usize,
     revoked: CancellationToken,
+    /// Calls of earlier generations get no reply any more.
+    muted_before: u64,
 }
 
 /// What a call must show.
@@ -56,6 +58,7 @@ impl Fence {
                 running: 0,
                 outliving: 0,
                 revoked: CancellationToken::new(),
+                muted_before: 0,
             }),
             quiet: Notify::new(),
         }
@@ -127,6 +130,27 @@ impl Fence {
             std::mem::take(&mut state.revoked)
         };
         revoked.cancel();
+    }
+
+    /// From now on no call of an earlier token gets a reply.
+    pub(crate) fn mute(&self) {
+        let mut state = self.lock();
+        state.muted_before = state.generation;
+    }
+
+    /// Why a call that has run may not reply any more.
+    pub(crate) fn refuse_reply(&self, begun: &Begun) -> Result<(), RpcError> {
+        let Some(generation) = begun.generation else {
+            return Ok(());
+        };
+        if generation >= self.lock().muted_before {
+            return Ok(());
+        }
+        Err(RpcError::new(
+            RpcErrorKind::Fenced(FencingViolation::NotLeader),
+            "the token was revoked while the call ran",
+        )
+        .with_outcome(Outcome::Unknown))
     }
 
     /// Resolves when no call of an earlier token runs.

@@ -31,7 +31,7 @@ pub(crate) async fn forward<A: RpcEndpoint, R>(
             biased;
             value = &mut result => {
                 let answer = match value {
-                    Ok(value) => Ok(value),
+                    Ok(value) => pending.refuse_reply().map(|()| value),
                     Err(_) if pending.incarnation.is_over() => {
                         Err(pending.incarnation.ended().await)
                     }

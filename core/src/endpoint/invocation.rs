@@ -319,7 +319,8 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
         };
         match receiver.try_recv() {
             Ok(value) => {
-                reply.answer(header.method, Ok(value));
+                let answer = core.fence.refuse_reply(&begun).map(|()| value);
+                reply.answer(header.method, answer);
                 core.fence.end(&begun);
             }
             Err(oneshot::error::TryRecvError::Closed) => {

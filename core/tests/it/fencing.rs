@@ -220,3 +220,33 @@ fn a_hundred_rounds_of_grant_and_revoke_leave_a_working_endpoint() {
         assert_eq!(own.send(Add(0)).await.unwrap(), 100);
     });
 }
+
+#[test]
+fn a_handler_that_holds_its_thread_over_a_revocation_cannot_reply() {
+    run(async {
+        let limit = std::time::Duration::from_millis(30);
+        let service = RpcService::builder().revoke_timeout(limit).build().unwrap();
+        let arbiter = actix::Arbiter::new();
+        let make = || Leader(body().0);
+        let handle = arbiter.handle();
+        let started = service.start_fenced_server_in(&handle, "leader", token(1), make);
+        let server = started.await.unwrap();
+        server.start().await.unwrap();
+        let (release, until) = std::sync::mpsc::channel();
+        let call = actix::spawn(server.gateway::<LeaderGateway>().send(Block(until)));
+        while server.waiting().0 > 0 || !call_has_begun(&server) {
+            tokio::task::yield_now().await;
+        }
+        let error = server.revoke().await.unwrap_err();
+        assert!(error.text().contains("holds its thread"), "{error}");
+        release.send(()).unwrap();
+        let error = call.await.unwrap().unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        assert!(error.is_fenced(), "{error}");
+        arbiter.stop();
+    });
+}
+
+fn call_has_begun(server: &RpcServer<Leader>) -> bool {
+    server.handled() > 0
+}
