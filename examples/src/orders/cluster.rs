@@ -157,17 +157,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs until the region has ended. `subscribed` is called once, `every_second` each second.
+    /// Runs until the region has ended. Passes on what its processes report, and each second how
+    /// far it is.
     ///
     /// # Errors
     /// When processes can't be started, end too often by themselves, or nothing goes on any more.
     pub async fn run(
         mut self,
-        mut subscribed: impl FnMut(),
+        mut reported: impl FnMut(&Report),
         mut every_second: impl FnMut(&Measured),
     ) -> anyhow::Result<(End, Measured)> {
         let mut second = tokio::time::interval(Duration::from_secs(1));
-        let mut waiting_for_subscription = true;
         let mut progress = ((0, 0), tokio::time::Instant::now());
         loop {
             tokio::select! {
@@ -177,10 +177,7 @@ impl Cluster {
                         return Ok(self.finish(End::Failed(reason)));
                     }
                     Event::Report(node, report) => {
-                        if report == Report::Subscribed && waiting_for_subscription {
-                            waiting_for_subscription = false;
-                            subscribed();
-                        }
+                        reported(&report);
                         self.take(&node, &report);
                     }
                     Event::Ended(node, status) => self.restart(node, &status)?,
@@ -191,15 +188,15 @@ impl Cluster {
                     if mark != progress.0 {
                         progress = (mark, tokio::time::Instant::now());
                     }
-                    if !waiting_for_subscription && progress.1.elapsed() > STUCK_AFTER {
-                        bail!("nothing was processed for {STUCK_AFTER:?}; the logs are in {}", self.data.display());
+                    if mark.0 > 0 && progress.1.elapsed() > STUCK_AFTER {
+                        bail!(
+                            "nothing was processed for {STUCK_AFTER:?}; the logs are in {}",
+                            self.data.display()
+                        );
                     }
-                    self.arm_next().await;
                 }
             }
-            if self.armed.is_none() {
-                self.arm_next().await;
-            }
+            self.arm_next().await;
         }
     }
 

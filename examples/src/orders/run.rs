@@ -16,6 +16,7 @@ use super::job::{CANAL_PASSWORD_VARIABLE, Job};
 use super::judge::Verdict;
 use super::options::Options;
 use super::outcome::{Measured, Outcome};
+use super::report::Report;
 use super::script::Script;
 use super::truth::Truth;
 
@@ -54,7 +55,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
     write_truth(options, &data, table)?;
     let cluster = Cluster::start(&data, options.workers, plan(options)?)?;
     let (end, measured) = cluster
-        .run(|| println!("ready"), |measured| show(measured, options))
+        .run(announce(), |measured| show(measured, options))
         .await?;
     if let Some(server) = embedded {
         server.stop();
@@ -212,6 +213,16 @@ fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(chaos::kills_at(&points, options.seed))
+}
+
+/// Tells on standard output when rows may be written, and of each cut.
+fn announce() -> impl FnMut(&Report) {
+    let mut ready = false;
+    move |report| match report {
+        Report::Subscribed if !std::mem::replace(&mut ready, true) => println!("ready"),
+        Report::Cut { seq, .. } => println!("cut {seq}"),
+        _ => {}
+    }
 }
 
 fn show(measured: &Measured, options: &Options) {
