@@ -14,6 +14,7 @@ pub mod database;
 pub mod embedded;
 pub mod job;
 pub mod judge;
+pub mod node;
 pub mod options;
 pub mod outcome;
 pub mod output;

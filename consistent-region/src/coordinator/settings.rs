@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::graph::Region;
+use crate::graph::topology::Role;
 use crate::protocol::InstanceId;
 
 /// The operators of a region as the coordinator sees them: it knows neither types nor streams.
@@ -20,6 +22,20 @@ pub struct InstanceShape {
     pub instance: InstanceId,
     /// Tuples enter the region by it.
     pub start: bool,
+}
+
+impl From<&Region> for Shape {
+    fn from(region: &Region) -> Self {
+        let operators = &region.topology().operators;
+        let instances = region.plan().instances.iter().map(|planned| InstanceShape {
+            instance: planned.id.clone(),
+            start: operators[planned.operator].role == Role::Start,
+        });
+        Self {
+            fingerprint: region.fingerprint(),
+            instances: instances.collect(),
+        }
+    }
 }
 
 impl Shape {

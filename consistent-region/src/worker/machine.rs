@@ -757,7 +757,7 @@ impl Machine {
                 let done = self
                     .round_at(stamp.seq)
                     .and_then(|round| round.prepared(&instance));
-                self.tell(done);
+                self.tell_of_round(stamp.seq, done);
             }
             InstanceEvent::Durable {
                 object,
@@ -766,7 +766,7 @@ impl Machine {
             } => {
                 let round = self.round_at(stamp.seq);
                 let done = round.and_then(|r| r.durable(&instance, object, token, timings));
-                self.tell(done);
+                self.tell_of_round(stamp.seq, done);
             }
             InstanceEvent::Committed { seq } => self.committed(seq, Some(&instance)),
             InstanceEvent::Ended => {
@@ -835,6 +835,12 @@ impl Machine {
             reason,
             permanent,
         }));
+    }
+
+    /// Tuples may belong to the next cut already while this one is still being written.
+    fn tell_of_round(&mut self, seq: u64, event: Option<ProgressEvent>) {
+        let stamp = Stamp { seq, ..self.stamp };
+        self.outbox.extend(event.map(|event| (stamp, event)));
     }
 
     fn tell(&mut self, event: Option<ProgressEvent>) {

@@ -33,15 +33,23 @@ pub enum Role {
     Coordinator,
     /// Runs operators.
     Worker,
+    /// Everything in one process.
+    Alone,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Coordinator => "coordinator",
+            Self::Worker => "worker",
+            Self::Alone => "alone",
+        }
+    }
 }
 
 impl std::fmt::Display for NodeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let role = match self.role {
-            Role::Coordinator => "coordinator",
-            Role::Worker => "worker",
-        };
-        write!(f, "{role}-{}", self.number)
+        write!(f, "{}-{}", self.role.name(), self.number)
     }
 }
 
@@ -90,7 +98,8 @@ pub enum End {
 }
 
 impl Cluster {
-    /// Starts two coordinators and `workers` workers on the job in `data`.
+    /// Starts two coordinators and `workers` workers on the job in `data`; without workers one
+    /// process that is both.
     ///
     /// # Errors
     /// When a process can't be started.
@@ -109,17 +118,16 @@ impl Cluster {
             crashes: 0,
             measured: Measured::default(),
         };
-        for number in 0..2 {
-            cluster.spawn(NodeName {
-                role: Role::Coordinator,
-                number,
-            })?;
-        }
-        for number in 0..workers {
-            cluster.spawn(NodeName {
-                role: Role::Worker,
-                number,
-            })?;
+        let coordinators = if workers == 0 { 0 } else { 2 };
+        let alone = u16::from(workers == 0);
+        for (role, count) in [
+            (Role::Coordinator, coordinators),
+            (Role::Worker, workers),
+            (Role::Alone, alone),
+        ] {
+            for number in 0..count {
+                cluster.spawn(NodeName { role, number })?;
+            }
         }
         Ok(cluster)
     }
@@ -134,10 +142,7 @@ impl Cluster {
             .arg("--data")
             .arg(&self.data)
             .arg("--role")
-            .arg(match node.role {
-                Role::Coordinator => "coordinator",
-                Role::Worker => "worker",
-            })
+            .arg(node.role.name())
             .arg("--number")
             .arg(node.number.to_string())
             .envs(node_environment())

@@ -19,8 +19,8 @@ pub struct Options {
     /// Row changes of the embedded source
     #[arg(long, default_value_t = 1_000_000, conflicts_with = "canal")]
     pub rows: u64,
-    /// Worker processes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Worker processes; 0: everything in one process
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub workers: u16,
     /// Seed of the embedded rows and of the kills
     #[arg(long, default_value_t = 1)]

@@ -31,6 +31,45 @@ pub struct Finished {
     pub data: PathBuf,
 }
 
+impl Finished {
+    /// For people: what happened, in a few lines.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let outcome = &self.outcome;
+        let verdict = if self.verdict.is_right() {
+            "every customer's total equals the source's own"
+        } else {
+            "THE OUTPUT IS WRONG"
+        };
+        format!(
+            "{} row changes of {} customers in {:.1} s ({:.0} a second), {} cuts, {} resets\n\
+             killed: {} workers, {} leaders, at {}\n\
+             recovered in: worker {} ms, leader {} ms; longest pause {} ms\n\
+             lost {}, duplicated {}: {verdict}\n\
+             output in {}",
+            outcome.rows,
+            outcome.customers,
+            outcome.seconds,
+            outcome.rows_per_s,
+            outcome.cuts,
+            outcome.resets,
+            outcome.worker_kills,
+            outcome.leader_kills,
+            if outcome.kill_points.is_empty() {
+                "no point".to_owned()
+            } else {
+                outcome.kill_points.join(", ")
+            },
+            outcome.worker_recovery_ms,
+            outcome.leader_recovery_ms,
+            outcome.max_pause_ms,
+            outcome.lost,
+            outcome.duplicated,
+            self.data.join("out").display(),
+        )
+    }
+}
+
 /// Runs the job.
 ///
 /// # Errors

@@ -440,3 +440,33 @@ fn another_graph_ends_the_worker() {
     assert_eq!(actions, [Action::Abandon, Action::Finish(Err(refusal))]);
     assert_eq!(machine.wake_at(), None);
 }
+
+#[test]
+fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round() {
+    let mut machine = standing();
+    let round = stamp(3, 5, 1);
+    machine.step(at(1), notice(2, round, Order::Drain { last: false }));
+    for (instance, launch) in [(id("source", 0), 1), (id("totals", 0), 2)] {
+        let prepared = InstanceEvent::Prepared { last: false };
+        machine.step(at(1), report(instance, launch, round, prepared));
+    }
+    machine.step(at(1), Event::ProgressAnswered(Ok(())));
+    machine.step(at(2), notice(3, stamp(3, 6, 1), Order::Resume));
+    let mut actions = Vec::new();
+    for (instance, launch) in [(id("source", 0), 1), (id("totals", 0), 2)] {
+        let durable = InstanceEvent::Durable {
+            object: None,
+            token: None,
+            timings: timings(instance.clone()),
+        };
+        actions.extend(machine.step(at(3), report(instance, launch, round, durable)));
+    }
+    let stamps: Vec<Stamp> = actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Progress(progress) => Some(progress.stamp),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stamps, [round]);
+}

@@ -1,0 +1,59 @@
+//! The main job: totals per customer over the row changes of an orders table, exactly once, by a
+//! cluster that kills its own processes. `orders --help` tells what it takes.
+//!
+//! Exit code 0: all right; 1: lost, duplicated, or totals differ; 2: usage or environment.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use lockkeeper_examples::orders::options::{NodeCommand, Options};
+use lockkeeper_examples::orders::{node, run, truth};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let level = if options.node.is_some() {
+        filter
+    } else {
+        EnvFilter::new("warn")
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(level)
+        .with_writer(std::io::stderr)
+        .init();
+    let system = actix::System::new();
+    match &options.node {
+        Some(NodeCommand::Node { data, role, number }) => exit_code(
+            system
+                .block_on(node::run(data, *role, *number))
+                .map(|()| true),
+        ),
+        Some(NodeCommand::Verify { data }) => system.block_on(truth::verify(data)),
+        None => exit_code(system.block_on(job(&options))),
+    }
+}
+
+fn exit_code(result: anyhow::Result<bool>) -> ExitCode {
+    match result {
+        Ok(right) => ExitCode::from(u8::from(!right)),
+        Err(error) => {
+            eprintln!("orders: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether the output is right.
+async fn job(options: &Options) -> anyhow::Result<bool> {
+    let finished = run::run(options).await?;
+    for error in &finished.verdict.chain_errors {
+        eprintln!("orders: {error}");
+    }
+    if options.json {
+        println!("{}", serde_json::to_string(&finished.outcome)?);
+    } else {
+        println!("{}", finished.summary());
+    }
+    Ok(finished.verdict.is_right())
+}

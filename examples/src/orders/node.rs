@@ -1,0 +1,115 @@
+//! One process of the cluster, by its role.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use lockkeeper_consistent_region::coordinator::{
+    CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionEvent, Shape,
+};
+use lockkeeper_consistent_region::graph::Region;
+use lockkeeper_consistent_region::point::Hook;
+use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
+use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig};
+
+use super::armed;
+use super::cluster::Role;
+use super::job::Job;
+use super::report::{Report, now_ms};
+
+/// How long a worker may act without an answer of the coordinator.
+const LEASE: Duration = Duration::from_secs(2);
+/// How much longer the coordinator waits before it takes a silent worker for dead.
+const LEASE_MARGIN: Duration = Duration::from_millis(500);
+
+/// Runs one process of the job in `data` until it is killed or the region has ended.
+///
+/// # Errors
+/// When the job can't be read or a part of the process can't be started.
+pub async fn run(data: &Path, role: Role, number: u16) -> anyhow::Result<()> {
+    let node = Node::read(data)?;
+    match role {
+        Role::Alone => node.alone(number).await,
+        Role::Coordinator | Role::Worker => anyhow::bail!("not yet"),
+    }
+}
+
+/// What every role needs.
+struct Node {
+    job: Job,
+    region: Region,
+    store: Arc<dyn CheckpointStore>,
+    hook: Hook,
+}
+
+impl Node {
+    fn read(data: &Path) -> anyhow::Result<Self> {
+        let job = Job::read(data).context("job.json")?;
+        Ok(Self {
+            region: job.graph()?,
+            store: Arc::new(FileStore::open(job.store())?),
+            hook: armed::hook(armed::report_source()),
+            job,
+        })
+    }
+
+    fn settings(&self) -> CoordinatorSettings {
+        let mut settings = CoordinatorSettings::new(self.region.name(), Shape::from(&self.region));
+        settings.period = Some(self.job.period);
+        settings.lease = LEASE;
+        settings.lease_margin = LEASE_MARGIN;
+        settings.workers = usize::from(self.job.workers.max(1));
+        // a cluster that kills itself resets more often than one that does not
+        settings.max_consecutive_reset_attempts = 50;
+        settings
+    }
+
+    /// Coordinator and operators in one process.
+    async fn alone(self, number: u16) -> anyhow::Result<()> {
+        let coordinator = RegionCoordinator::start_local(
+            self.settings(),
+            Arc::clone(&self.store),
+            self.hook.clone(),
+        )?;
+        let (link, inbox) = coordinator.way().connect();
+        let mut config = WorkerConfig::new(format!("worker-{number}"));
+        config.hook = self.hook;
+        let _worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
+        report_events(&coordinator).await
+    }
+}
+
+/// Passes on what happens to the region until it has ended.
+async fn report_events(coordinator: &CoordinatorHandle) -> anyhow::Result<()> {
+    let mut events = coordinator.events();
+    let mut led = 0;
+    loop {
+        let event = match events.recv().await {
+            Ok(event) => event,
+            Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
+            Err(tokio::sync::broadcast::error::RecvError::Closed) => return Ok(()),
+        };
+        let term = coordinator.status().term;
+        if term > led {
+            led = term;
+            Report::Leader { term }.write();
+        }
+        let at = now_ms();
+        match event {
+            RegionEvent::CutCompleted(cut) => Report::Cut {
+                at,
+                seq: cut.seq,
+                term,
+            }
+            .write(),
+            RegionEvent::ResetBegun { reason, .. } => Report::Reset { at, reason }.write(),
+            RegionEvent::Failed { reason } => Report::Failed { reason }.write(),
+            RegionEvent::Completed { .. } => {
+                Report::Completed.write();
+                return Ok(());
+            }
+            event => tracing::info!(?event, "region"),
+        }
+    }
+}
