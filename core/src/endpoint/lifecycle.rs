@@ -9,8 +9,8 @@
 //! | TERMINATED | refused | refused | nothing |
 //!
 //! What calls get is said by the [`Gate`]: refused with `NotStarted` while STOPPED, held while
-//! `on_start` or `on_resume` runs and between two incarnations, served while STARTED and
-//! TERMINATING, refused with `Stopped` when TERMINATED.
+//! `on_start` or `on_resume` runs and between two incarnations, served while STARTED and,
+//! if it was STARTED before, while TERMINATING, refused with `Stopped` when TERMINATED.
 //!
 //! Differences from Flink, on purpose: an invalid transition is an error for the one who asked and
 //! harms nobody else (E2); START after STOP calls `on_resume`, not `on_start` (E9); `on_stop` runs
@@ -148,7 +148,7 @@ pub(crate) struct Lifecycle {
     phase: Phase,
     /// `on_start` succeeded on the present incarnation and `on_stop` is owed.
     was_started: bool,
-    /// The endpoint has ever been started: later failures of `on_start` may be retried.
+    /// There for supervised endpoints: how many failures may still lead to a restart.
     budget: Option<RestartBudget>,
 }
 
@@ -258,7 +258,7 @@ impl Lifecycle {
     fn begin_stop(&mut self) -> Vec<Action> {
         if self.was_started {
             self.phase = Phase::Terminating;
-            // While on_stop runs, calls are served as before: a stopped endpoint goes on refusing.
+            // The gate stays as it is: a started endpoint goes on to serve, a stopped to refuse.
             vec![Action::RunHook(Hook::Stop)]
         } else {
             self.end(Ok(()))

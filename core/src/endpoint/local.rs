@@ -168,7 +168,7 @@ impl<A: RpcEndpoint> LocalEndpoint for Handle<A> {
                 let (Entry { header, work }, error) = *rejected;
                 match work {
                     Work::Call { body, .. } => Box::new((header, body, error)),
-                    Work::Job(_) => unreachable!("a call was pushed"),
+                    Work::Job(_) => unreachable!("what comes back is the call that was pushed"),
                 }
             })
     }

@@ -36,6 +36,10 @@ impl RpcService {
     /// Makes `actor` an endpoint of this service, STOPPED, on the arbiter (or in the `LocalSet`)
     /// where this is called. [`start`](RpcServer::start) it to serve calls.
     ///
+    /// A panic in the synchronous part of a handler is answered with `Panicked` and the actor is
+    /// kept as the panic left it; a panic in one of its futures ends the endpoint. To have it made
+    /// anew, use [`start_supervised_server`](Self::start_supervised_server).
+    ///
     /// # Errors
     /// `NameTaken` while another endpoint of that name lives; `InvalidAddress` for a name that is
     /// none; `ServiceStopped`; `InvalidState` when called outside an arbiter.
