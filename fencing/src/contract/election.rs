@@ -23,12 +23,16 @@ pub trait ElectionStore {
 
     /// Takes leadership away from whoever has it, in the store, behind the holder's back.
     fn depose_leader(&self) -> impl Future<Output = ()> + Send;
+
+    /// Erases what the leader of a component has published, behind its back.
+    fn erase_information(&self, component: &ComponentId) -> impl Future<Output = ()> + Send;
 }
 
 /// Runs them all on stores that `make` makes, each used by one test.
 pub async fn all<S: ElectionStore>(make: impl Fn() -> S) {
     one_leads_and_tokens_grow(&make()).await;
     a_confirmed_leader_is_found(&make()).await;
+    erased_information_is_published_anew(&make()).await;
     a_loss_is_seen_before_another_is_granted(&make()).await;
     a_confirmation_after_a_loss_is_ignored(&make()).await;
     components_share_one_leadership(&make()).await;
@@ -187,6 +191,35 @@ pub async fn a_confirmed_leader_is_found(store: &impl ElectionStore) {
         ("second", second.token)
     );
     next.close().await;
+}
+
+/// What somebody erases is there again by itself (while the same leader leads).
+pub async fn erased_information_is_published_anew(store: &impl ElectionStore) {
+    let mut leader = Process::start(store).await;
+    let leadership = leader.granted().await;
+    leader
+        .election
+        .confirm(leadership.token.session, "here")
+        .await
+        .unwrap();
+    let retrieval = LeaderRetrievalService::new(store.factory());
+    let shown = retrieval
+        .retrieve(component())
+        .unwrap()
+        .leader()
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        store.erase_information(&component()).await;
+        let mut found = retrieval.retrieve(component()).unwrap();
+        assert_eq!(
+            limited("the leader's information", found.leader())
+                .await
+                .unwrap(),
+            shown
+        );
+    }
+    leader.close().await;
 }
 
 /// When another one is granted, the former leader's own deadline has passed.

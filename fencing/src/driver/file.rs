@@ -24,6 +24,8 @@ mod host;
 mod machine;
 mod record;
 mod retrieval;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::path::PathBuf;

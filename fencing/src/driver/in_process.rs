@@ -61,6 +61,18 @@ impl InProcessElection {
         true
     }
 
+    /// Erases what the leader of a component has published, as somebody might do in a store; the
+    /// leader publishes it anew.
+    pub fn erase_information(&self, component: &ComponentId) {
+        let state = self.state();
+        if let Some(leader) = state.shown.get(component) {
+            show(leader, None);
+        }
+        if let Some((_, listener)) = state.queue.front() {
+            listener.information_changed(component.clone(), None);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockkeeper_fencing::contract::election::{self, ElectionStore};
 use lockkeeper_fencing::contract::guard_store;
 use lockkeeper_fencing::driver::{InProcessElection, LeaseFiles};
+use lockkeeper_fencing::election::ComponentId;
 use lockkeeper_fencing::guard::{
     Creation, FileGuardStore, GuardError, GuardStore, MemoryGuardStore,
 };
@@ -22,6 +23,10 @@ impl ElectionStore for InProcess {
 
     async fn depose_leader(&self) {
         assert!(self.0.depose_leader(), "nobody leads");
+    }
+
+    async fn erase_information(&self, component: &ComponentId) {
+        self.0.erase_information(component);
     }
 }
 
@@ -65,6 +70,11 @@ impl ElectionStore for Files {
         let temporary = self.path("deposing");
         std::fs::write(&temporary, lease.to_string()).unwrap();
         std::fs::hard_link(&temporary, self.path(&format!("lease-{}", highest + 1))).unwrap();
+    }
+
+    async fn erase_information(&self, component: &ComponentId) {
+        let name = format!("information-{}-{component}", self.highest());
+        std::fs::remove_file(self.path(&name)).unwrap();
     }
 }
 

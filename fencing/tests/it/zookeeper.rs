@@ -54,6 +54,12 @@ impl ElectionStore for Ensemble {
             .await
             .unwrap();
     }
+
+    async fn erase_information(&self, component: &ComponentId) {
+        let client = Client::connect(&self.address).await.unwrap();
+        let node = format!("{}/information/{component}", self.root);
+        client.delete(&node, None).await.unwrap();
+    }
 }
 
 /// The server's address; `None` after saying that the test is skipped.

@@ -1,5 +1,6 @@
 //! The thread of a candidate: carries out the machine's accesses, one after another.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -54,6 +55,7 @@ pub(super) fn start(
         session: Uuid::nil(),
         leading: None,
         lineage: None,
+        published: BTreeMap::new(),
         troubled: false,
     };
     std::thread::Builder::new()
@@ -91,6 +93,8 @@ struct Worker {
     session: Uuid,
     leading: Option<Leadership>,
     lineage: Option<Lineage>,
+    /// What has to be in the folder while this leadership lasts.
+    published: BTreeMap<ComponentId, LeaderInformation>,
     /// Whether the last access failed: only the first of a row is told.
     troubled: bool,
 }
@@ -130,6 +134,7 @@ impl Worker {
     /// Handles commands until the time is over, or the deadline of a leadership has passed.
     fn wait(&mut self, inbox: &Receiver<Command>, at_most: Duration) -> Result<(), Closed> {
         let until = self.clock.now().after(at_most);
+        self.repair();
         loop {
             let mut left = until.since(self.clock.now());
             if let Some(leading) = &self.leading {
@@ -243,6 +248,7 @@ impl Worker {
     fn lose(&mut self) {
         if let Some(former) = self.leading.take() {
             former.deadline.end();
+            self.published.clear();
             self.listener.lost(former.token);
         }
     }
@@ -254,19 +260,43 @@ impl Worker {
 
     fn publish(&mut self, component: &ComponentId, information: &LeaderInformation) {
         let Some(leading) = &self.leading else { return };
-        if leading.token != information.token || leading.deadline.check().is_err() {
+        if leading.token == information.token {
+            self.published
+                .insert(component.clone(), information.clone());
+            self.write(component, information);
+        }
+    }
+
+    /// Writes what somebody has removed or changed, or what could not be written before. Called
+    /// once a renewal, so that a full disk is not written to in a circle.
+    fn repair(&mut self) {
+        let Some(leading) = &self.leading else { return };
+        let epoch = leading.token.epoch;
+        for (component, information) in self.published.clone() {
+            let found = self.folder.information(epoch, &component);
+            if !found.is_ok_and(|found| found.as_ref() == Some(&information)) {
+                self.write(&component, &information);
+            }
+        }
+    }
+
+    fn write(&self, component: &ComponentId, information: &LeaderInformation) {
+        let acts = self
+            .leading
+            .as_ref()
+            .is_some_and(|leading| leading.deadline.check().is_ok());
+        if !acts {
             return;
         }
         if let Err(error) = self.folder.publish(component, information) {
             let what = format!("publishing the leader of {component}");
             self.listener
                 .failed(ElectionError::unavailable(what, error));
-            // The service writes it anew when it hears that it is not there.
-            self.listener.information_changed(component.clone(), None);
         }
     }
 
     fn withdraw(&mut self, component: &ComponentId) {
+        self.published.remove(component);
         let Some(leading) = &self.leading else { return };
         if let Err(error) = self.folder.withdraw(leading.token.epoch, component) {
             let what = format!("withdrawing the leader of {component}");

@@ -1,5 +1,6 @@
 //! A candidate: one session after another, one node a session.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ struct Present {
     /// The session's id, as nodes name their owner.
     owner: i64,
     leading: Option<Leadership>,
+    /// What has to be in the ensemble while this leadership lasts.
+    published: BTreeMap<ComponentId, LeaderInformation>,
 }
 
 /// Why a session's life has ended.
@@ -192,6 +195,8 @@ impl Candidate {
             pause = match asked {
                 Ok(Ok(Some(_))) => {
                     deadline.renew(sent).map_err(|_| Ended::Lost)?;
+                    // What it could not read now is read again after the next request.
+                    let _ = tokio::time::timeout(session / 4, self.repair(client)).await;
                     session / 4
                 }
                 Ok(Ok(None)) => return Err(Ended::Lost),
@@ -203,33 +208,66 @@ impl Candidate {
     }
 
     async fn obey(&self, command: Command) {
+        let (component, information) = match command {
+            Command::Publish(component, information) => (component, Some(information)),
+            Command::Withdraw(component) => (component, None),
+            Command::Close(_) => return,
+        };
+        let token = self.present(|present| present.leading.as_ref().map(|now| now.token));
+        if information
+            .as_ref()
+            .is_some_and(|information| Some(information.token) != token)
+        {
+            return;
+        }
+        self.present(|present| match &information {
+            Some(information) => present
+                .published
+                .insert(component.clone(), information.clone()),
+            None => present.published.remove(&component),
+        });
+        self.write(&component, information.as_ref()).await;
+    }
+
+    /// Writes what somebody has removed or changed, or what could not be written before: once a
+    /// renewal, so that a problem that stays is not run against in a circle.
+    async fn repair(&self, client: &Client) -> Result<(), Error> {
+        for (component, information) in self.present(|present| present.published.clone()) {
+            let path = self.options.paths.information_of(&component);
+            let sound = match client.get_data(&path).await {
+                Ok((data, _)) => {
+                    serde_json::from_slice::<LeaderInformation>(&data).ok()
+                        == Some(information.clone())
+                }
+                Err(Error::NoNode) => false,
+                Err(error) => return Err(error),
+            };
+            if !sound {
+                self.write(&component, Some(&information)).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&self, component: &ComponentId, information: Option<&LeaderInformation>) {
         let present = self.present(|present| present.clone());
         let (Some(client), Some(node), Some(leading)) =
             (present.client, present.node, present.leading)
         else {
             return;
         };
-        // Longer, and the next own request would come late.
-        let limit = client.session_timeout() / 4;
-        let (component, obeyed) = match command {
-            Command::Publish(component, information) => {
-                if information.token != leading.token || leading.deadline.check().is_err() {
-                    return;
-                }
-                let publishing = self.publish(&client, &node, &component, &information);
-                (
-                    component.clone(),
-                    tokio::time::timeout(limit, publishing).await,
-                )
+        if leading.deadline.check().is_err() {
+            return;
+        }
+        let path = self.options.paths.information_of(component);
+        let writing = async {
+            match information {
+                Some(information) => self.publish(&client, &node, component, information).await,
+                None => withdraw(&client, &node, &path).await,
             }
-            Command::Withdraw(component) => {
-                let path = self.options.paths.information_of(&component);
-                let withdrawing = withdraw(&client, &node, &path);
-                (component, tokio::time::timeout(limit, withdrawing).await)
-            }
-            Command::Close(_) => return,
         };
-        let error = match obeyed {
+        // Longer, and the next own request would come late.
+        let error = match tokio::time::timeout(client.session_timeout() / 4, writing).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
             Err(_) => Error::Timeout,
@@ -237,8 +275,6 @@ impl Candidate {
         let what = format!("changing the information of {component}");
         self.listener
             .failed(ElectionError::unavailable(what, error));
-        // The service publishes anew if it has something to publish.
-        self.listener.information_changed(component, None);
     }
 
     /// One transaction: only while the own candidate's node is there, which the server checks.
