@@ -31,23 +31,34 @@ impl Incoming {
         let Chunk {
             transfer,
             progress,
+            size,
             payload,
         } = chunk;
         if progress == Progress::Abandoned {
             self.parts.remove(&transfer);
             return Ok(None);
         }
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > self.frame_limit {
+            return Err(format!(
+                "a frame in chunks has {size} bytes, the limit is {} bytes",
+                self.frame_limit
+            ));
+        }
         if !self.parts.contains_key(&transfer) && self.parts.len() >= TRANSFERS {
             return Err(format!(
                 "more than {TRANSFERS} frames at once come in chunks"
             ));
         }
-        let part = self.parts.entry(transfer).or_default();
-        if part.len() + payload.len() > self.frame_limit {
-            return Err(format!(
-                "a frame in chunks is over the limit of {} bytes",
-                self.frame_limit
-            ));
+        // All at once, so that nothing is copied while it grows: on a large frame that would hold
+        // up the connections of this thread. The system gives the pages when they are filled.
+        let parts = &mut self.parts;
+        let part = parts
+            .entry(transfer)
+            .or_insert_with(|| BytesMut::with_capacity(size));
+        let come = part.len() + payload.len();
+        if come > size || (progress == Progress::Last && come < size) {
+            return Err(format!("a frame of {size} bytes came in chunks of {come}"));
         }
         part.extend_from_slice(&payload);
         if progress == Progress::More {

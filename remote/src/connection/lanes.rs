@@ -148,9 +148,10 @@ impl Lanes {
             let head = item.head.len();
             let first = &item.head[from.min(head)..to.min(head)];
             let second = &item.payload[from.saturating_sub(head)..to.saturating_sub(head)];
+            let whole_size = u32::try_from(size).unwrap_or(u32::MAX);
             item.transfer = Some((transfer, to));
             (
-                outgoing.push_chunk(transfer, progress, &[first, second]),
+                outgoing.push_chunk(transfer, progress, whole_size, &[first, second]),
                 to - from,
                 to == size,
             )

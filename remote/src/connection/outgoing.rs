@@ -39,8 +39,15 @@ impl Outgoing {
     }
 
     /// Appends a chunk of these parts.
-    pub(super) fn push_chunk(&mut self, transfer: u32, progress: Progress, parts: &[&[u8]]) -> u64 {
-        self.push_with(|out| put_chunk_head(out, transfer, progress), parts)
+    pub(super) fn push_chunk(
+        &mut self,
+        transfer: u32,
+        progress: Progress,
+        size: u32,
+        parts: &[&[u8]],
+    ) -> u64 {
+        let head = |out: &mut BytesMut| put_chunk_head(out, transfer, progress, size);
+        self.push_with(head, parts)
     }
 
     fn push_with(&mut self, head: impl FnOnce(&mut BytesMut), parts: &[&[u8]]) -> u64 {

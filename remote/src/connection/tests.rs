@@ -723,26 +723,30 @@ fn a_large_call_that_times_out_under_way_was_not_sent() {
 
 #[test]
 fn chunks_are_bounded_in_number_and_size() {
-    let chunk = |transfer, size| {
-        let payload = Bytes::from(vec![0x11; size]);
+    let chunk = |transfer, progress, size, bytes| {
+        let payload = Bytes::from(vec![0x11; bytes]);
         Frame::Chunk(Chunk {
             transfer,
-            progress: Progress::More,
+            progress,
+            size,
             payload,
         })
     };
-    let mut rig = chunking();
-    for transfer in 0..4 {
-        assert!(rig.receive(chunk(transfer, 10)).is_empty());
-    }
-    assert!(matches!(
-        &rig.receive(chunk(4, 10))[..],
-        [Action::Close(Loss::Protocol(text))] if text.contains("more than 4")
-    ));
-    let mut rig = chunking();
-    assert!(rig.receive(chunk(1, 65_536)).is_empty());
-    assert!(matches!(
-        &rig.receive(chunk(1, 1))[..],
-        [Action::Close(Loss::Protocol(text))] if text.contains("65536")
-    ));
+    let violation = |frames: Vec<Frame>| {
+        let mut rig = chunking();
+        let actions: Vec<_> = frames
+            .into_iter()
+            .flat_map(|frame| rig.receive(frame))
+            .collect();
+        match &actions[..] {
+            [Action::Close(Loss::Protocol(text))] => text.clone(),
+            _ => panic!("no violation"),
+        }
+    };
+    let (more, last) = (Progress::More, Progress::Last);
+    let many = (0..5).map(|transfer| chunk(transfer, more, 99, 10));
+    assert!(violation(many.collect()).contains("more than 4"));
+    assert!(violation(vec![chunk(1, more, 65_537, 1)]).contains("limit is 65536"));
+    assert!(violation(vec![chunk(1, more, 10, 6), chunk(1, more, 10, 6)]).contains("of 12"));
+    assert!(violation(vec![chunk(1, last, 10, 6)]).contains("of 6"));
 }

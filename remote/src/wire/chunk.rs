@@ -35,6 +35,8 @@ pub(crate) struct Chunk {
     /// Chosen by the sender; not that of another transfer under way.
     pub(crate) transfer: u32,
     pub(crate) progress: Progress,
+    /// Bytes of the whole frame; the same in each of its chunks.
+    pub(crate) size: u32,
     pub(crate) payload: Bytes,
 }
 
@@ -50,6 +52,7 @@ impl Chunk {
         Ok(Self {
             transfer,
             progress,
+            size: body.u32("size")?,
             payload: body.rest(),
         })
     }

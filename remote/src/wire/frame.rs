@@ -108,7 +108,7 @@ impl Frame {
                 goodbye.encode(out);
             }
             Self::Chunk(chunk) => {
-                put_chunk_head(out, chunk.transfer, chunk.progress);
+                put_chunk_head(out, chunk.transfer, chunk.progress, chunk.size);
             }
         }
         Ok(())
@@ -141,8 +141,9 @@ impl Frame {
 }
 
 /// Appends kind and fields of a chunk, without its payload.
-pub(crate) fn put_chunk_head(out: &mut BytesMut, transfer: u32, progress: Progress) {
+pub(crate) fn put_chunk_head(out: &mut BytesMut, transfer: u32, progress: Progress, size: u32) {
     out.put_u8(kind::CHUNK);
     out.put_u32(transfer);
     out.put_u8(progress.code());
+    out.put_u32(size);
 }

@@ -106,6 +106,7 @@ fn samples() -> Vec<(&'static str, Frame)> {
             Frame::Chunk(Chunk {
                 transfer: 3,
                 progress: Progress::Last,
+                size: 6,
                 payload: Bytes::from_static(&[0x12, 0, 0, 0, 9, 5]),
             }),
         ),

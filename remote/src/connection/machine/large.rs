@@ -69,6 +69,7 @@ impl<H: Host> Connection<H> {
             self.push(&Frame::Chunk(Chunk {
                 transfer,
                 progress,
+                size: 0,
                 payload,
             }));
         }
