@@ -5,9 +5,15 @@
 //! before it takes more input, which is what back-pressure is made of.
 
 mod element;
+#[cfg(feature = "remote")]
+mod frame;
 mod route;
 
 pub(crate) use element::{Element, Item, Marker};
+#[cfg(feature = "remote")]
+pub use frame::{Frame, Payload, StreamRefusal};
+#[cfg(feature = "remote")]
+pub(crate) use frame::{Inbound, Outbound, TypedInbound, TypedOutbound};
 pub(crate) use route::{Closed, Partitioner, Route, Target};
 
 /// The greatest number of tuples in a batch.

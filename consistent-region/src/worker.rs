@@ -6,12 +6,16 @@
 mod actor;
 mod lease;
 mod machine;
+#[cfg(feature = "remote")]
+mod remote;
 mod round;
 mod wiring;
 
 pub use actor::{GetStatus, RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle, WorkerStatus};
 pub use lease::{Lease, LeaseLost};
 pub use machine::Dropped;
+#[cfg(feature = "remote")]
+pub use remote::{PushNotice, StreamFrame, StreamGateway, WorkerGateway};
 
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,12 @@ pub(crate) trait ConnectionSpec: Send + Sync {
     /// What an instance sends by: `senders` are one for each receiving instance, in their order,
     /// with the index of the channel.
     fn route(&self, senders: Vec<(usize, Erased)>) -> Option<Erased>;
+    /// The end of a stream to another worker that takes tuples out, to write them.
+    #[cfg(feature = "remote")]
+    fn outbound(&self, receiver: Erased) -> Option<Box<dyn crate::stream::Outbound>>;
+    /// The end of a stream from another worker that puts tuples in.
+    #[cfg(feature = "remote")]
+    fn inbound(&self, channel: usize, sender: Erased) -> Option<Arc<dyn crate::stream::Inbound>>;
 }
 
 pub(crate) struct TypedConnection<T> {
@@ -80,5 +86,17 @@ impl<T: Tuple> ConnectionSpec for TypedConnection<T> {
             self.partitioner.clone(),
             self.duplicate,
         )))
+    }
+
+    #[cfg(feature = "remote")]
+    fn outbound(&self, receiver: Erased) -> Option<Box<dyn crate::stream::Outbound>> {
+        let receiver = receiver.downcast::<mpsc::Receiver<Element<T>>>().ok()?;
+        Some(Box::new(crate::stream::TypedOutbound::new(*receiver)))
+    }
+
+    #[cfg(feature = "remote")]
+    fn inbound(&self, channel: usize, sender: Erased) -> Option<Arc<dyn crate::stream::Inbound>> {
+        let sender = sender.downcast::<mpsc::Sender<Element<T>>>().ok()?;
+        Some(Arc::new(crate::stream::TypedInbound::new(channel, *sender)))
     }
 }

@@ -28,6 +28,8 @@ use crate::store::CheckpointStore;
 
 use super::lease::{Lease, since_boot};
 use super::machine::{Action, Dropped, Event, Machine, OperatorFacts, Setup};
+#[cfg(feature = "remote")]
+use super::remote;
 use super::wiring::{Wiring, wire};
 
 /// How a worker is set up.
@@ -76,6 +78,8 @@ pub enum WorkerEnd {
 pub struct WorkerHandle {
     address: Addr<RegionWorker>,
     ended: oneshot::Receiver<WorkerEnd>,
+    #[cfg(feature = "remote")]
+    endpoint: Option<lockkeeper_core::RpcServer<remote::WorkerEndpoint>>,
 }
 
 impl WorkerHandle {
@@ -85,15 +89,32 @@ impl WorkerHandle {
         &self.address
     }
 
+    /// Where other processes reach the worker; `None` for one that lives in one process or has
+    /// ended.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn rpc_address(&self) -> Option<lockkeeper_core::RpcAddress> {
+        self.endpoint
+            .as_ref()
+            .map(lockkeeper_core::RpcServer::address)
+    }
+
     /// Ends the worker at once, without a cut: for the region it is gone.
     pub fn stop(&self) {
         // A worker that has stopped already is what is wanted.
         let _ = self.address.try_send(Stop);
     }
 
-    /// Waits until the worker has ended.
+    /// Waits until the worker has ended, and its endpoint with it.
     pub async fn ended(&mut self) -> WorkerEnd {
-        (&mut self.ended).await.unwrap_or(WorkerEnd::Stopped)
+        let end = (&mut self.ended).await.unwrap_or(WorkerEnd::Stopped);
+        #[cfg(feature = "remote")]
+        if let Some(endpoint) = self.endpoint.take()
+            && let Err(error) = endpoint.terminate().await
+        {
+            tracing::debug!(%error, "the worker's endpoint did not end by itself");
+        }
+        end
     }
 }
 
@@ -131,6 +152,10 @@ pub struct RegionWorker {
     machine: Machine,
     link: Arc<dyn CoordinatorLink>,
     calls: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// The streams of this attempt to other workers; each resolves to why it broke, if it did.
+    leaving: FuturesUnordered<BoxFuture<'static, Option<String>>>,
+    #[cfg(feature = "remote")]
+    border: Option<Border>,
     instances: HashMap<InstanceId, InstanceHandle>,
     reports: mpsc::UnboundedSender<Report>,
     launched: usize,
@@ -143,6 +168,124 @@ impl fmt::Debug for RegionWorker {
             .field("region", &self.region.name())
             .field("worker", &self.config.worker)
             .finish_non_exhaustive()
+    }
+}
+
+/// What a worker with streams to other processes has besides.
+#[cfg(feature = "remote")]
+struct Border {
+    service: lockkeeper_core::RpcService,
+    streams: remote::InboundStreams,
+}
+
+#[cfg(feature = "remote")]
+impl Border {
+    /// Opens the streams from other workers and makes those to others; `None` when types differ.
+    fn open(
+        &self,
+        region: &Region,
+        place: &Place,
+        stamp: Stamp,
+        wiring: &mut Wiring,
+    ) -> Option<FuturesUnordered<BoxFuture<'static, Option<String>>>> {
+        let attempt = stamp.attempt;
+        let worker_epoch = wiring.worker_epoch;
+        let mut inbound = HashMap::new();
+        for (channel, sender) in wiring.inbound.drain() {
+            let connection = region.plan().channels[channel].connection;
+            inbound.insert(
+                channel,
+                region.connection(connection).inbound(channel, sender)?,
+            );
+        }
+        self.streams.open(
+            remote::Generation {
+                attempt,
+                worker_epoch,
+            },
+            inbound,
+        );
+        let leaving = FuturesUnordered::new();
+        for stream in wiring.outbound.drain(..) {
+            let items = region
+                .connection(stream.connection)
+                .outbound(stream.receiver)?;
+            let border = remote::Border {
+                place: place.clone(),
+                service: self.service.clone(),
+                address: stream.address,
+                generation: remote::Generation {
+                    attempt,
+                    worker_epoch: stream.worker_epoch,
+                },
+                channel: u32::try_from(stream.channel).ok()?,
+            };
+            leaving.push(Box::pin(remote::send_stream(border, items)) as BoxFuture<'static, _>);
+        }
+        Some(leaving)
+    }
+}
+
+struct Parts {
+    region: Region,
+    store: Arc<dyn CheckpointStore>,
+    link: Arc<dyn CoordinatorLink>,
+    inbox: WorkerInbox,
+    config: WorkerConfig,
+}
+
+impl Parts {
+    fn start(
+        self,
+        address: String,
+        #[cfg(feature = "remote")] border: Option<Border>,
+    ) -> WorkerHandle {
+        let Self {
+            region,
+            store,
+            link,
+            inbox,
+            config,
+        } = self;
+        let (reports, reported) = mpsc::unbounded_channel();
+        let (ended_sender, ended) = oneshot::channel();
+        let place = Place {
+            region: region.name().into(),
+            worker: config.worker.as_str().into(),
+            lease: Lease::ended(),
+            hook: config.hook.clone(),
+        };
+        let machine = Machine::new(setup(&region, &config, address));
+        let address = RegionWorker::create(move |actix| {
+            actix.spawn(Pump {
+                inbox,
+                reported,
+                timer: None,
+                inbox_open: true,
+            });
+            RegionWorker {
+                region,
+                store,
+                config,
+                place,
+                machine,
+                link,
+                calls: FuturesUnordered::new(),
+                leaving: FuturesUnordered::new(),
+                #[cfg(feature = "remote")]
+                border,
+                instances: HashMap::new(),
+                reports,
+                launched: 0,
+                ended: Some(ended_sender),
+            }
+        });
+        WorkerHandle {
+            address,
+            ended,
+            #[cfg(feature = "remote")]
+            endpoint: None,
+        }
     }
 }
 
@@ -159,37 +302,57 @@ impl RegionWorker {
         inbox: WorkerInbox,
         config: WorkerConfig,
     ) -> WorkerHandle {
-        let (reports, reported) = mpsc::unbounded_channel();
-        let (ended_sender, ended) = oneshot::channel();
-        let place = Place {
-            region: region.name().into(),
-            worker: config.worker.as_str().into(),
-            lease: Lease::ended(),
-            hook: config.hook.clone(),
+        Parts {
+            region,
+            store,
+            link,
+            inbox,
+            config,
+        }
+        .start(
+            String::new(),
+            #[cfg(feature = "remote")]
+            None,
+        )
+    }
+
+    /// Starts a worker on the current arbiter that other processes can reach: the coordinator by
+    /// [`WorkerGateway`](super::WorkerGateway), other workers by
+    /// [`StreamGateway`](super::StreamGateway), both at the endpoint
+    /// `region-worker.<region>.<worker>` of `service`, whose address it registers with.
+    ///
+    /// `link` leads to the coordinator.
+    ///
+    /// # Errors
+    /// Those of [`RpcService::start_server`](lockkeeper_core::RpcService::start_server): the name
+    /// is taken, the service has ended.
+    #[cfg(feature = "remote")]
+    pub async fn start_remote(
+        region: Region,
+        store: Arc<dyn CheckpointStore>,
+        link: Arc<dyn CoordinatorLink>,
+        service: &lockkeeper_core::RpcService,
+        config: WorkerConfig,
+    ) -> Result<WorkerHandle, lockkeeper_core::RpcError> {
+        let (notices, inbox) = WorkerInbox::channel();
+        let streams = remote::InboundStreams::default();
+        let name = format!("region-worker.{}.{}", region.name(), config.worker);
+        let endpoint = remote::start(service, &name, notices, streams.clone()).await?;
+        let address = endpoint.address().to_string();
+        let border = Border {
+            service: service.clone(),
+            streams,
         };
-        let machine = Machine::new(setup(&region, &config, String::new()));
-        let address = Self::create(move |actix| {
-            actix.spawn(Pump {
-                inbox,
-                reported,
-                timer: None,
-                inbox_open: true,
-            });
-            Self {
-                region,
-                store,
-                config,
-                place,
-                machine,
-                link,
-                calls: FuturesUnordered::new(),
-                instances: HashMap::new(),
-                reports,
-                launched: 0,
-                ended: Some(ended_sender),
-            }
-        });
-        WorkerHandle { address, ended }
+        let parts = Parts {
+            region,
+            store,
+            link,
+            inbox,
+            config,
+        };
+        let mut handle = parts.start(address, Some(border));
+        handle.endpoint = Some(endpoint);
+        Ok(handle)
     }
 
     fn step(&mut self, event: Event, actix: &mut Context<Self>) {
@@ -225,7 +388,7 @@ impl RegionWorker {
                 self.place.lease.end();
                 // What is left of the old instances must not act under a new registration.
                 self.place.lease = Lease::ended();
-                self.instances.clear();
+                self.close();
             }
             Action::Launch {
                 instance,
@@ -310,8 +473,7 @@ impl RegionWorker {
         let mut wiring = match wire(&self.region, placement, &mine) {
             Ok(wiring) => wiring,
             Err(error) => {
-                let (attempt, reason) = (stamp.attempt, error.to_string());
-                return self.event(Event::StreamBroken { attempt, reason });
+                return self.broken(stamp, &error.to_string());
             }
         };
         self.open_streams(stamp, &mut wiring);
@@ -330,17 +492,27 @@ impl RegionWorker {
 
     /// Joins the streams that cross the worker's border.
     fn open_streams(&mut self, stamp: Stamp, wiring: &mut Wiring) {
+        self.leaving = FuturesUnordered::new();
+        #[cfg(feature = "remote")]
+        if let Some(border) = &self.border {
+            return match border.open(&self.region, &self.place, stamp, wiring) {
+                Some(leaving) => self.leaving = leaving,
+                None => self.broken(stamp, "its types do not fit: this is a defect"),
+            };
+        }
         if let Some(stream) = wiring.outbound.first() {
             let reason = format!(
                 "channel {} leads to another worker (registration {} at {:?}), and this one has no \
                  stream endpoint",
                 stream.channel, stream.worker_epoch, stream.address
             );
-            self.event(Event::StreamBroken {
-                attempt: stamp.attempt,
-                reason,
-            });
+            self.broken(stamp, &reason);
         }
+    }
+
+    fn broken(&mut self, stamp: Stamp, reason: &str) {
+        let (attempt, reason) = (stamp.attempt, reason.to_owned());
+        self.event(Event::StreamBroken { attempt, reason });
     }
 
     fn control(&mut self, instance: &InstanceId, control: Control) {
@@ -353,9 +525,19 @@ impl RegionWorker {
         }
     }
 
+    /// Ends every instance and every stream.
+    fn close(&mut self) {
+        self.instances.clear();
+        self.leaving = FuturesUnordered::new();
+        #[cfg(feature = "remote")]
+        if let Some(border) = &self.border {
+            border.streams.close();
+        }
+    }
+
     fn end(&mut self, end: WorkerEnd) {
         self.place.lease.end();
-        self.instances.clear();
+        self.close();
         if let Some(ended) = self.ended.take() {
             // Nobody has to wait for it.
             let _ = ended.send(end);
@@ -419,6 +601,12 @@ impl Pump {
     ) -> Poll<Event> {
         if let Poll::Ready(Some(event)) = worker.calls.poll_next_unpin(task) {
             return Poll::Ready(event);
+        }
+        while let Poll::Ready(Some(end)) = worker.leaving.poll_next_unpin(task) {
+            if let Some(reason) = end {
+                let attempt = worker.machine.stamp().attempt;
+                return Poll::Ready(Event::StreamBroken { attempt, reason });
+            }
         }
         if let Poll::Ready(Some(report)) = self.reported.poll_recv(task) {
             return Poll::Ready(Event::Report(report));

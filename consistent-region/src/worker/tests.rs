@@ -2,6 +2,7 @@
 
 mod operators;
 mod scripted;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -16,20 +16,32 @@ pub(crate) struct Ends {
 }
 
 /// A stream that leaves the worker.
-pub(crate) struct Outbound {
+#[cfg_attr(
+    not(feature = "remote"),
+    expect(dead_code, reason = "needs a transport")
+)]
+pub(crate) struct Leaving {
     pub(crate) channel: usize,
+    pub(crate) connection: usize,
+    pub(crate) receiver: Erased,
     pub(crate) worker_epoch: u64,
     pub(crate) address: String,
 }
 
 /// The streams of one attempt, as far as they touch one worker.
 #[derive(Default)]
+#[cfg_attr(
+    not(feature = "remote"),
+    expect(dead_code, reason = "needs a transport")
+)]
 pub(crate) struct Wiring {
+    /// The worker's registration in the placement; 0 when nothing is placed on it.
+    pub(crate) worker_epoch: u64,
     pub(crate) ends: BTreeMap<InstanceId, Ends>,
     /// Streams from other workers: where their batches go, by channel.
     pub(crate) inbound: HashMap<usize, Erased>,
     /// Streams to other workers.
-    pub(crate) outbound: Vec<Outbound>,
+    pub(crate) outbound: Vec<Leaving>,
 }
 
 /// A placement that this worker can't carry out.
@@ -49,7 +61,15 @@ pub(crate) fn wire(
 ) -> Result<Wiring, WiringError> {
     let plan = region.plan();
     let local: Vec<usize> = mine.iter().filter_map(|id| plan.index_of(id)).collect();
-    let mut wiring = Wiring::default();
+    let here = placement
+        .instances
+        .iter()
+        .find(|placed| mine.contains(&placed.instance));
+    let worker_epoch = here.map_or(0, |placed| placed.worker_epoch);
+    let mut wiring = Wiring {
+        worker_epoch,
+        ..Wiring::default()
+    };
     let mut senders: HashMap<usize, Erased> = HashMap::new();
     for &to in &local {
         let id = &plan.instances[to].id;
@@ -79,7 +99,7 @@ pub(crate) fn wire(
             let sender = match senders.remove(&channel) {
                 Some(sender) => sender,
                 None => {
-                    let (sender, _) = region
+                    let (sender, receiver) = region
                         .connection(planned.connection)
                         .channel(BATCHES_PER_SENDER);
                     let to = &plan.instances[planned.to].id;
@@ -88,8 +108,10 @@ pub(crate) fn wire(
                         .iter()
                         .find(|placed| &placed.instance == to);
                     let placed = placed.ok_or_else(|| WiringError::NotPlaced(to.clone()))?;
-                    wiring.outbound.push(Outbound {
+                    wiring.outbound.push(Leaving {
                         channel,
+                        connection: planned.connection,
+                        receiver,
                         worker_epoch: placed.worker_epoch,
                         address: placed.address.clone(),
                     });
