@@ -1,0 +1,215 @@
+//! What the peer sends: its calls, and its answers to ours.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lockkeeper_core::{Outcome, RpcErrorKind};
+
+use super::{Connection, deadline_in};
+use crate::connection::event::Serve;
+use crate::connection::lanes::Origin;
+use crate::connection::{Action, CallEnd, Host, Loss, OpenEnd, TellLoss, Ticket};
+use crate::wire::{
+    Call, Cancel, Connect, Connected, Disconnect, Failure, Fault, Frame, Goodbye, Ping, Pong,
+    Refused, Reply, Tell, WireError,
+};
+
+impl<H: Host> Connection<H> {
+    pub(super) fn received(&mut self, now: Instant, frame: Frame, actions: &mut Vec<Action<H>>) {
+        if self.is_gone() {
+            return;
+        }
+        self.liveness.heard(now);
+        if let Frame::Chunk(chunk) = frame {
+            match self.incoming.take(chunk) {
+                Ok(None) => {}
+                Ok(Some(whole)) => self.take(now, whole, actions),
+                Err(text) => self.violated(text, actions),
+            }
+        } else {
+            self.take(now, frame, actions);
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Instant, frame: Frame, actions: &mut Vec<Action<H>>) {
+        match frame {
+            // Joined before it came here.
+            Frame::Chunk(_) => {}
+            Frame::Connect(connect) => self.asked_to_connect(connect, actions),
+            Frame::Connected(Connected { request, session }) => {
+                match self.opens.remove(request) {
+                    Some(open) => actions.push(Action::Opened {
+                        opener: open.waiter,
+                        end: OpenEnd::Session(session),
+                    }),
+                    // Nobody waits any more: do not leave the peer with a session for nobody.
+                    None => self.push(&Frame::Disconnect(Disconnect { session })),
+                }
+            }
+            Frame::Refused(Refused { request, fault }) => {
+                if let Some(open) = self.opens.remove(request) {
+                    actions.push(Action::Opened {
+                        opener: open.waiter,
+                        end: OpenEnd::Refused(fault),
+                    });
+                }
+            }
+            Frame::Disconnect(Disconnect { session }) => self.serving.remove_session(session),
+            Frame::Call(call) => self.called(now, call, actions),
+            Frame::Tell(Tell {
+                session,
+                method,
+                payload,
+            }) => match self.serving.session(session) {
+                Some(served) => {
+                    let served = served.clone();
+                    actions.push(Action::ServeTell {
+                        served,
+                        method,
+                        payload,
+                    });
+                }
+                None => actions.push(Action::TellLost(TellLoss::UnknownSession(session))),
+            },
+            // An answer to a call that is not waited for any more is late, not wrong.
+            Frame::Reply(Reply { call, payload }) => {
+                self.resolve(call, CallEnd::Value(payload), actions);
+            }
+            Frame::Failure(Failure { call, fault }) => {
+                self.resolve(call, CallEnd::Failed(fault), actions);
+            }
+            Frame::Cancel(Cancel { call }) => {
+                if let Some(cancel) = self.serving.cancel(call) {
+                    actions.push(Action::CancelServed(cancel));
+                }
+                // Its reply may be on its way.
+                self.abandon(Origin::Reply(call), actions);
+            }
+            Frame::Ping(Ping { nonce }) => self.push(&Frame::Pong(Pong { nonce })),
+            Frame::Pong(_) => {}
+            Frame::Goodbye(Goodbye { reason, text }) => self.peer_leaves(reason, text, actions),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, call: u32, end: CallEnd, actions: &mut Vec<Action<H>>) {
+        if let Some(pending) = self.calls.remove(call) {
+            actions.push(Action::Resolve {
+                waiter: pending.waiter,
+                end,
+            });
+        }
+    }
+
+    pub(super) fn asked_to_connect(&mut self, connect: Connect, actions: &mut Vec<Action<H>>) {
+        let limit = self.settings.session_limit;
+        if self.serving.sessions() >= limit {
+            let fault = Fault::new(
+                RpcErrorKind::Full,
+                format!(
+                    "this connection has {limit} sessions, its limit: drop gateways that are not \
+                     used, or raise session_limit"
+                ),
+            );
+            self.push(&Frame::Refused(Refused {
+                request: connect.request,
+                fault,
+            }));
+        } else {
+            actions.push(Action::Accept(connect));
+        }
+    }
+
+    pub(super) fn accepted(&mut self, request: u32, result: Result<H::Served, Fault>) {
+        let frame = match result {
+            Ok(served) => {
+                let session = self.serving.add_session(served);
+                Frame::Connected(Connected { request, session })
+            }
+            Err(fault) => Frame::Refused(Refused { request, fault }),
+        };
+        self.push(&frame);
+    }
+
+    pub(super) fn called(&mut self, now: Instant, frame: Call, actions: &mut Vec<Action<H>>) {
+        let Call {
+            call,
+            session,
+            method,
+            time_left_ms,
+            payload,
+        } = frame;
+        let Some(served) = self.serving.session(session) else {
+            let text = format!("session {session} is not served on this connection");
+            self.refuse(call, RpcErrorKind::NoSuchEndpoint, text);
+            return;
+        };
+        let served = served.clone();
+        if self.serving.calls() >= self.settings.in_flight_limit {
+            let limit = self.settings.in_flight_limit;
+            let text = format!("{limit} calls of this connection are in flight, its limit");
+            self.refuse(call, RpcErrorKind::Full, text);
+            return;
+        }
+        if self.is_unread() {
+            let size = self.backlog();
+            let text = format!("{size} bytes of answers wait for this peer to read them");
+            self.refuse(call, RpcErrorKind::Full, text);
+            if self.outgoing.unsent().len() > self.settings.unsent_limit.saturating_mul(2) {
+                self.end(Loss::Unread(size), actions);
+            }
+            return;
+        }
+        let Some((ticket, cancel)) = self.serving.begin(call) else {
+            self.violated(format!("call number {call} is in flight already"), actions);
+            return;
+        };
+        let deadline = deadline_in(now, time_left_ms);
+        let serve = Serve {
+            served,
+            method,
+            deadline,
+            payload,
+            cancel,
+        };
+        actions.push(Action::Serve { ticket, serve });
+    }
+
+    pub(super) fn refuse(&mut self, call: u32, kind: RpcErrorKind, text: String) {
+        self.push(&Frame::Failure(Failure {
+            call,
+            fault: Fault::new(kind, text),
+        }));
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        ticket: Ticket,
+        result: Result<Bytes, Fault>,
+        actions: &mut Vec<Action<H>>,
+    ) {
+        if !self.serving.finish(ticket) {
+            return;
+        }
+        let call = ticket.call;
+        let frame = match result {
+            Ok(payload) => Frame::Reply(Reply { call, payload }),
+            Err(fault) => Frame::Failure(Failure { call, fault }),
+        };
+        if self.is_gone() {
+            return;
+        }
+        if let Err(error) = self.send(None, Origin::Reply(call), &frame, 0, actions) {
+            // The handler ran: the caller must not take this for "not sent".
+            let text = match error {
+                WireError::FrameTooLong { size, limit } => format!(
+                    "the reply's frame has {size} bytes, the limit is {limit} bytes: raise \
+                     frame_limit on both sides or answer less"
+                ),
+                other => other.to_string(),
+            };
+            let mut fault = Fault::new(RpcErrorKind::TooLarge, text);
+            fault.outcome = Outcome::Unknown.code();
+            self.push(&Frame::Failure(Failure { call, fault }));
+        }
+    }
+}
