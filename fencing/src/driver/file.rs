@@ -15,8 +15,8 @@
 //!
 //! The order of accesses is model-checked; [`machine`](self) holds it, one access a step.
 //!
-//! When not to use it: on network file systems, whose locks, links and listings promise less, and
-//! between hosts, which have no common clock. Processes in different time namespaces of one host
+//! When not to use it: on network file systems, whose locks, links and listings promise less (NFS and
+//! SMB are refused), and between hosts, which have no common clock. Processes in different time namespaces of one host
 //! wait for each other's locks and never trust each other's expiry.
 
 mod folder;

@@ -7,7 +7,10 @@ use std::time::Duration;
 use lockkeeper_fencing::contract::election::{self, ElectionStore};
 use lockkeeper_fencing::contract::guard_store;
 use lockkeeper_fencing::driver::{InProcessElection, LeaseFiles};
-use lockkeeper_fencing::election::ComponentId;
+use lockkeeper_fencing::election::{
+    Callback, ComponentId, ElectionError, LeaderContender, LeaderElectionOptions,
+    LeaderElectionService, Leadership,
+};
 use lockkeeper_fencing::guard::{
     Creation, FileGuardStore, GuardError, GuardStore, MemoryGuardStore,
 };
@@ -116,4 +119,60 @@ fn the_memory_store_keeps_the_contract() {
     let store = OnceLock::new();
     let store = store.get_or_init(|| Arc::new(MemoryGuardStore::new()));
     guard_store::all(|| Shared(store.clone()));
+}
+
+/// Epochs of another folder cannot be compared: whoever began with the former one does not lead.
+#[tokio::test]
+async fn a_candidate_does_not_lead_in_a_folder_that_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leases");
+    let leases = LeaseFiles::new(&path)
+        .with_session(Duration::from_millis(400))
+        .with_poll_interval(Duration::from_millis(5));
+    let options = LeaderElectionOptions::default();
+    let service = LeaderElectionService::start(leases, options).unwrap();
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let election = service.election(ComponentId::new("replaced").unwrap());
+    election.start(Errors(sender)).await.unwrap();
+    // Led once; then the folder is another one, with a lineage of its own.
+    assert!(told.recv().await.unwrap().is_none());
+    std::fs::write(
+        path.join("lineage"),
+        format!("{:?}", uuid::Uuid::new_v4().to_string()),
+    )
+    .unwrap();
+    let highest = path.join("lease-9");
+    std::fs::copy(path.join("lease-1"), path.join("copy")).unwrap();
+    std::fs::hard_link(path.join("copy"), highest).unwrap();
+    let limit = Duration::from_secs(30);
+    let error = tokio::time::timeout(limit, told.recv())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(error, ElectionError::LineageChanged { .. }),
+        "{error}"
+    );
+    assert!(!path.join("lease-10").exists());
+    service.close().await;
+}
+
+/// Tells grants as `None`, errors as what they are.
+struct Errors(tokio::sync::mpsc::UnboundedSender<Option<ElectionError>>);
+
+impl LeaderContender for Errors {
+    fn grant_leadership(&mut self, _: Leadership) -> Callback {
+        let _ = self.0.send(None);
+        Box::pin(async {})
+    }
+
+    fn revoke_leadership(&mut self) -> Callback {
+        Box::pin(async {})
+    }
+
+    fn handle_error(&mut self, error: ElectionError) -> Callback {
+        let _ = self.0.send(Some(error));
+        Box::pin(async {})
+    }
 }

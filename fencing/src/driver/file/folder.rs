@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::host;
 use super::record::{Expires, Lease, Published};
 use crate::clock::BootTime;
 use crate::election::{ComponentId, ElectionError, LeaderInformation};
@@ -35,6 +36,16 @@ impl Folder {
         let opened = fs::create_dir_all(path).and_then(|()| File::open(path));
         let what = || format!("opening the folder {}", path.display());
         let handle = opened.map_err(|error| ElectionError::unavailable(what(), error))?;
+        if host::is_network_file_system(&handle) {
+            let problem = format!(
+                "{} is on a network file system: use a local one",
+                path.display()
+            );
+            return Err(ElectionError::InvalidOption {
+                option: "folder",
+                problem,
+            });
+        }
         Ok(Folder {
             path: path.to_owned(),
             handle,

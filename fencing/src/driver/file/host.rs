@@ -1,6 +1,6 @@
 //! Which boot and which time namespace a reading of the clock belongs to.
 
-use std::fs;
+use std::fs::{self, File};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,4 +23,19 @@ impl ClockIdentity {
             time_namespace,
         }
     }
+}
+
+/// Whether links, locks and listings there are those of another machine: NFS, SMB, CIFS. Others
+/// that are not known are not refused.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_network_file_system(folder: &File) -> bool {
+    const NETWORK: [i128; 4] = [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42];
+    let kind = rustix::fs::fstatfs(folder).map(|system| i128::from(system.f_type));
+    kind.is_ok_and(|kind| NETWORK.contains(&kind))
+}
+
+/// Not known on this system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_network_file_system(_: &File) -> bool {
+    false
 }

@@ -21,6 +21,8 @@ use crate::election::{
 
 /// A new session collides with a sweeper at most this often in a row before it waits.
 const SESSION_ATTEMPTS: usize = 8;
+/// A problem that stays is told again after this time.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 enum Command {
     Publish(ComponentId, LeaderInformation),
@@ -56,7 +58,7 @@ pub(super) fn start(
         leading: None,
         lineage: None,
         published: BTreeMap::new(),
-        troubled: false,
+        told: None,
     };
     std::thread::Builder::new()
         .name("lockkeeper-lease-files".to_owned())
@@ -95,8 +97,8 @@ struct Worker {
     lineage: Option<Lineage>,
     /// What has to be in the folder while this leadership lasts.
     published: BTreeMap<ComponentId, LeaderInformation>,
-    /// Whether the last access failed: only the first of a row is told.
-    troubled: bool,
+    /// The problem that was told last, and when: one that stays is not told at each look.
+    told: Option<(String, BootTime)>,
 }
 
 impl Worker {
@@ -164,18 +166,27 @@ impl Worker {
 
     fn answer(&mut self, access: &Access) -> Answer {
         match self.carry_out(access) {
-            Ok(answer) => {
-                self.troubled = false;
-                answer
-            }
+            Ok(answer) => answer,
             Err(error) => {
-                if !std::mem::replace(&mut self.troubled, true) {
-                    let what = format!("{access:?}");
-                    self.listener
-                        .failed(ElectionError::unavailable(what, error));
-                }
+                self.tell(format!("{access:?}"), error);
                 Answer::Failed
             }
+        }
+    }
+
+    fn tell(&mut self, what: String, error: io::Error) {
+        let (text, now) = (error.to_string(), self.clock.now());
+        let is_news = self
+            .told
+            .as_ref()
+            .is_none_or(|(told, at)| *told != text || now.since(*at) >= TELL_AGAIN);
+        if is_news {
+            self.told = Some((text, now));
+            let error = match error.downcast::<ElectionError>() {
+                Ok(error) => error,
+                Err(error) => ElectionError::unavailable(what, error),
+            };
+            self.listener.failed(error);
         }
     }
 
@@ -213,6 +224,7 @@ impl Worker {
 
     fn new_session(&mut self) -> io::Result<Answer> {
         self.alive = None;
+        self.checked_lineage()?;
         for _ in 0..SESSION_ATTEMPTS {
             let session = Uuid::new_v4();
             if let Some(alive) = self.folder.lock_alive(session)? {
@@ -226,14 +238,21 @@ impl Worker {
         ))
     }
 
-    fn grant(&mut self, epoch: u64, sent: BootTime) -> io::Result<Answer> {
+    /// The folder's lineage, as long as it is the one that this candidate began with.
+    fn checked_lineage(&mut self) -> io::Result<Lineage> {
         let found = self.folder.lineage()?;
         let expected = *self.lineage.get_or_insert(found);
-        if found != expected {
-            self.listener
-                .failed(ElectionError::LineageChanged { expected, found });
-            return Ok(Answer::Renewed(false));
+        if found == expected {
+            return Ok(found);
         }
+        Err(io::Error::other(ElectionError::LineageChanged {
+            expected,
+            found,
+        }))
+    }
+
+    fn grant(&mut self, epoch: u64, sent: BootTime) -> io::Result<Answer> {
+        let found = self.checked_lineage()?;
         let deadline = LocalDeadline::start(self.clock.clone(), self.settings.session, sent);
         if deadline.check().is_err() {
             return Ok(Answer::Renewed(false));
@@ -280,7 +299,7 @@ impl Worker {
         }
     }
 
-    fn write(&self, component: &ComponentId, information: &LeaderInformation) {
+    fn write(&mut self, component: &ComponentId, information: &LeaderInformation) {
         let acts = self
             .leading
             .as_ref()
@@ -290,8 +309,7 @@ impl Worker {
         }
         if let Err(error) = self.folder.publish(component, information) {
             let what = format!("publishing the leader of {component}");
-            self.listener
-                .failed(ElectionError::unavailable(what, error));
+            self.tell(what, error);
         }
     }
 
@@ -300,8 +318,7 @@ impl Worker {
         let Some(leading) = &self.leading else { return };
         if let Err(error) = self.folder.withdraw(leading.token.epoch, component) {
             let what = format!("withdrawing the leader of {component}");
-            self.listener
-                .failed(ElectionError::unavailable(what, error));
+            self.tell(what, error);
         }
     }
 }
