@@ -48,8 +48,8 @@
 //!
 //! | feature | brings | default |
 //! |---|---|---|
-//! | `testing` | [`testing::CanalServer`], a server within the process, for tests | no |
-//! | `zookeeper` | [`ClusterNodeAccessStrategy`], which finds the servers of a cluster | no |
+//! | `testing` | `testing::CanalServer`, a server within the process, for tests | no |
+//! | `zookeeper` | `ClusterNodeAccessStrategy`, which finds the servers of a cluster | no |
 //!
 //! The house, room by room:
 //!
