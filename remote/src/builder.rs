@@ -12,6 +12,7 @@ use crate::io_thread::IoThread;
 use crate::link::Endpoints;
 use crate::listener::listen;
 use crate::peers::Peers;
+use crate::quiet_log::QuietLog;
 use crate::settings::RemoteSettings;
 use crate::shared::Shared;
 use crate::transport::TcpTransport;
@@ -236,6 +237,7 @@ impl Bound {
         } = self;
         let shared = Arc::new(Shared {
             peers: Peers::new(preface.incarnation),
+            log: Arc::new(QuietLog::new()),
             preface,
             io: io.handle().clone(),
             shut: CancellationToken::new(),

@@ -7,7 +7,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::link::{IntroductionError, Role, introduce};
-use crate::quiet_log::QuietLog;
 use crate::shared::Shared;
 
 /// Pause after an error of `accept`, which is mostly a lack of file descriptors.
@@ -17,7 +16,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     let connections = Arc::new(Semaphore::new(shared.settings.connection_limit));
     let handshakes = Arc::new(Semaphore::new(shared.settings.handshake_limit));
-    let log = Arc::new(QuietLog::new());
+    let log = Arc::clone(&shared.log);
     loop {
         let accepted = tokio::select! {
             () = shared.shut.cancelled() => return,

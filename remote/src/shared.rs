@@ -19,6 +19,7 @@ use crate::link::{
     Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT, introduce,
 };
 use crate::peers::Peers;
+use crate::quiet_log::QuietLog;
 use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
 use crate::wire::{Preface, WireError};
 
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) preface: Preface,
     pub(crate) endpoints: Endpoints,
     pub(crate) peers: Peers,
+    /// Warnings that peers can cause at will.
+    pub(crate) log: Arc<QuietLog>,
     /// The I/O thread.
     pub(crate) io: Handle,
     /// Cancelled when the service shuts down.
@@ -195,7 +198,15 @@ impl Shared {
         let handle = Arc::new(handle);
         let settings = self.machine_settings(frame_limit);
         let endpoints = Arc::clone(&self.endpoints);
-        let task = LinkTask::new(stream, Arc::clone(&handle), requests, settings, endpoints);
+        let log = Arc::clone(&self.log);
+        let task = LinkTask::new(
+            stream,
+            Arc::clone(&handle),
+            requests,
+            settings,
+            endpoints,
+            log,
+        );
         let used = self.peers.admit(&handle, dialled);
         let admitted = Admitted {
             shared: Arc::clone(self),

@@ -24,6 +24,7 @@ use super::{LinkHandle, Opened, Request, Room};
 use crate::connection::{
     Action, CallEnd, Connection, Event, Host, Loss, Settings, TellLoss, Ticket,
 };
+use crate::quiet_log::QuietLog;
 use crate::wire::{Connect, Fault, FrameCodec, WireError};
 
 /// The types that the machine keeps for this shell.
@@ -62,6 +63,7 @@ struct Answer {
 pub(crate) struct LinkTask {
     handle: Arc<LinkHandle>,
     endpoints: Endpoints,
+    log: Arc<QuietLog>,
     caller: Caller,
     machine: Connection<Shell>,
     frames: FramedRead<OwnedReadHalf, FrameCodec>,
@@ -81,6 +83,7 @@ impl LinkTask {
         requests: mpsc::UnboundedReceiver<Request>,
         settings: Settings,
         endpoints: Endpoints,
+        log: Arc<QuietLog>,
     ) -> Self {
         let (reader, writer) = stream.into_split();
         let (answered, answers) = mpsc::unbounded_channel();
@@ -95,6 +98,7 @@ impl LinkTask {
             frames: FramedRead::with_capacity(reader, codec, READ_BUFFER),
             handle,
             endpoints,
+            log,
             writer,
             requests,
             answers,
@@ -351,7 +355,20 @@ impl LinkTask {
     }
 
     fn tell_lost(&self, loss: &TellLoss) {
-        tracing::warn!(peer = %self.caller, ?loss, "a one-way message was lost");
+        let peer = &self.caller;
+        self.log.warn(format_args!(
+            "a one-way message from or to {peer} was lost: {loss:?}"
+        ));
+    }
+
+    fn log_end(&self, loss: &Loss) {
+        let peer = &self.caller;
+        match loss {
+            Loss::Left(..) | Loss::Closed => tracing::debug!(%peer, %loss, "connection ended"),
+            _ => self
+                .log
+                .warn(format_args!("connection with {peer} lost: {loss}")),
+        }
     }
 
     /// Resolves what never reached the machine, and closes the socket.
@@ -361,7 +378,7 @@ impl LinkTask {
             self.request(request);
         }
         let loss = self.closing.take().unwrap_or(Loss::Closed);
-        log_end(&self.caller, &loss);
+        self.log_end(&loss);
         self.handle.set_closed(loss);
         // The last answers and the goodbye; a peer that does not read them does not hold us.
         let flush = async {
@@ -392,10 +409,3 @@ impl Drop for LinkTask {
 
 /// Time for the last bytes of a connection.
 const LAST_WRITE: std::time::Duration = std::time::Duration::from_millis(500);
-
-fn log_end(peer: &Caller, loss: &Loss) {
-    match loss {
-        Loss::Left(..) | Loss::Closed => tracing::debug!(%peer, %loss, "connection ended"),
-        _ => tracing::warn!(%peer, %loss, "connection lost"),
-    }
-}
