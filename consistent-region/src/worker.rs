@@ -4,6 +4,9 @@
 //! carries out what it decides. [`Lease`] is what sources and sinks check before each effect.
 
 mod actor;
+mod config;
+mod feed;
+mod handle;
 mod lease;
 mod machine;
 #[cfg(feature = "remote")]
@@ -11,11 +14,13 @@ mod remote;
 mod round;
 mod wiring;
 
-pub use actor::{GetStatus, RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle, WorkerStatus};
+pub use actor::RegionWorker;
+pub use config::WorkerConfig;
+pub use handle::{GetStatus, WorkerEnd, WorkerHandle, WorkerStatus};
 pub use lease::{Lease, LeaseLost};
 pub use machine::Dropped;
 #[cfg(feature = "remote")]
-pub use remote::{PushNotice, StreamFrame, StreamGateway, WorkerGateway};
+pub use remote::{StreamFrame, StreamGateway};
 
 #[cfg(test)]
 mod tests;

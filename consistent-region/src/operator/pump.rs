@@ -63,6 +63,8 @@ pub(crate) struct Streams<A: Operator> {
     markers: Markers,
     paused: bool,
     ended: bool,
+    /// The last cut that a start operator began.
+    drained: u64,
 }
 
 /// A job's result.
@@ -186,9 +188,10 @@ impl<A: Operator> Pump<A> {
                 let Some(streams) = &mut self.streams else {
                     return Turn::Again;
                 };
-                if streams.paused {
+                if stamp.seq <= streams.drained {
                     return Turn::Again;
                 }
+                streams.drained = stamp.seq;
                 streams.paused = true;
                 self.round_began = Some(Instant::now());
                 self.cut(
@@ -598,6 +601,7 @@ impl<A: Operator> Streams<A> {
             markers: Markers::new(channels),
             paused: true,
             ended: false,
+            drained: 0,
         })
     }
 

@@ -2,17 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll};
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, ActorFuture, Addr, AsyncContext, Context, Handler, Message};
-use actix_rt::ArbiterHandle;
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Sleep;
 use uuid::Uuid;
 
 use crate::graph::Region;
@@ -21,127 +17,18 @@ use crate::link::local::WorkerInbox;
 use crate::link::{CoordinatorLink, LinkError};
 use crate::operator::control::{Control, Report, Reset, Restore};
 use crate::operator::{InstanceHandle, Launch, Place};
-use crate::point::Hook;
 use crate::process::ProcessIdentity;
-use crate::protocol::{InstanceId, Placement, Refusal, Stamp};
+use crate::protocol::{InstanceId, Placement, Stamp};
 use crate::store::CheckpointStore;
 
+use super::config::WorkerConfig;
+use super::feed::Feed;
+use super::handle::{GetStatus, Stop, WorkerEnd, WorkerHandle, WorkerStatus};
 use super::lease::{Lease, since_boot};
-use super::machine::{Action, Dropped, Event, Machine, OperatorFacts, Setup};
+use super::machine::{Action, Event, Machine, OperatorFacts, Setup};
 #[cfg(feature = "remote")]
 use super::remote;
 use super::wiring::{Wiring, wire};
-
-/// How a worker is set up.
-#[derive(Debug, Clone)]
-pub struct WorkerConfig {
-    /// The worker's name, unique in the region; a restarted process keeps it.
-    pub worker: String,
-    /// How many operator instances it takes.
-    pub slots: u16,
-    /// Where the operators' actors live, shared out in turn; empty: on the worker's own thread.
-    pub arbiters: Vec<ArbiterHandle>,
-    /// How long a registration or a progress message may take; 2 s.
-    pub call_timeout: Duration,
-    /// Where named points are reported to.
-    pub hook: Hook,
-}
-
-impl WorkerConfig {
-    /// A worker with 64 slots whose operators live on its own thread.
-    #[must_use]
-    pub fn new(worker: impl Into<String>) -> Self {
-        Self {
-            worker: worker.into(),
-            slots: 64,
-            arbiters: Vec::new(),
-            call_timeout: Duration::from_secs(2),
-            hook: Hook::default(),
-        }
-    }
-}
-
-/// Why a worker has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WorkerEnd {
-    /// The region has ended.
-    RegionEnded,
-    /// The coordinator will never take this worker: another graph or another region.
-    Refused(Refusal),
-    /// [`WorkerHandle::stop`] was called, or the actor has stopped.
-    Stopped,
-}
-
-/// A running worker.
-#[derive(Debug)]
-pub struct WorkerHandle {
-    address: Addr<RegionWorker>,
-    ended: oneshot::Receiver<WorkerEnd>,
-    #[cfg(feature = "remote")]
-    endpoint: Option<lockkeeper_core::RpcServer<remote::WorkerEndpoint>>,
-}
-
-impl WorkerHandle {
-    /// The worker's actor.
-    #[must_use]
-    pub fn address(&self) -> &Addr<RegionWorker> {
-        &self.address
-    }
-
-    /// Where other processes reach the worker; `None` for one that lives in one process or has
-    /// ended.
-    #[cfg(feature = "remote")]
-    #[must_use]
-    pub fn rpc_address(&self) -> Option<lockkeeper_core::RpcAddress> {
-        self.endpoint
-            .as_ref()
-            .map(lockkeeper_core::RpcServer::address)
-    }
-
-    /// Ends the worker at once, without a cut: for the region it is gone.
-    pub fn stop(&self) {
-        // A worker that has stopped already is what is wanted.
-        let _ = self.address.try_send(Stop);
-    }
-
-    /// Waits until the worker has ended, and its endpoint with it.
-    pub async fn ended(&mut self) -> WorkerEnd {
-        let end = (&mut self.ended).await.unwrap_or(WorkerEnd::Stopped);
-        #[cfg(feature = "remote")]
-        if let Some(endpoint) = self.endpoint.take()
-            && let Err(error) = endpoint.terminate().await
-        {
-            tracing::debug!(%error, "the worker's endpoint did not end by itself");
-        }
-        end
-    }
-}
-
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Stop;
-
-/// Asks a worker how it stands.
-#[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "WorkerStatus")]
-pub struct GetStatus;
-
-/// How a worker stands.
-#[derive(Debug, Clone, PartialEq, Eq, actix::dev::MessageResponse)]
-#[non_exhaustive]
-pub struct WorkerStatus {
-    /// The newest round that it knows of.
-    pub stamp: Stamp,
-    /// The newest complete cut that it knows of.
-    pub completed: u64,
-    /// The instances that it runs.
-    pub instances: Vec<InstanceId>,
-    /// How long it may still act if no heartbeat is answered.
-    pub lease: Duration,
-    /// Messages that were dropped because they were out of date.
-    pub dropped: Dropped,
-}
 
 /// Runs the instances of a region that are placed on this process.
 pub struct RegionWorker {
@@ -149,13 +36,13 @@ pub struct RegionWorker {
     store: Arc<dyn CheckpointStore>,
     config: WorkerConfig,
     place: Place,
-    machine: Machine,
+    pub(super) machine: Machine,
     link: Arc<dyn CoordinatorLink>,
-    calls: FuturesUnordered<BoxFuture<'static, Event>>,
+    pub(super) calls: FuturesUnordered<BoxFuture<'static, Event>>,
     /// The streams of this attempt to other workers; each resolves to why it broke, if it did.
-    leaving: FuturesUnordered<BoxFuture<'static, Option<String>>>,
+    pub(super) leaving: FuturesUnordered<BoxFuture<'static, Option<String>>>,
     #[cfg(feature = "remote")]
-    border: Option<Border>,
+    border: Option<remote::Border>,
     instances: HashMap<InstanceId, InstanceHandle>,
     reports: mpsc::UnboundedSender<Report>,
     launched: usize,
@@ -171,61 +58,6 @@ impl fmt::Debug for RegionWorker {
     }
 }
 
-/// What a worker with streams to other processes has besides.
-#[cfg(feature = "remote")]
-struct Border {
-    service: lockkeeper_core::RpcService,
-    streams: remote::InboundStreams,
-}
-
-#[cfg(feature = "remote")]
-impl Border {
-    /// Opens the streams from other workers and makes those to others; `None` when types differ.
-    fn open(
-        &self,
-        region: &Region,
-        place: &Place,
-        stamp: Stamp,
-        wiring: &mut Wiring,
-    ) -> Option<FuturesUnordered<BoxFuture<'static, Option<String>>>> {
-        let attempt = stamp.attempt;
-        let worker_epoch = wiring.worker_epoch;
-        let mut inbound = HashMap::new();
-        for (channel, sender) in wiring.inbound.drain() {
-            let connection = region.plan().channels[channel].connection;
-            inbound.insert(
-                channel,
-                region.connection(connection).inbound(channel, sender)?,
-            );
-        }
-        self.streams.open(
-            remote::Generation {
-                attempt,
-                worker_epoch,
-            },
-            inbound,
-        );
-        let leaving = FuturesUnordered::new();
-        for stream in wiring.outbound.drain(..) {
-            let items = region
-                .connection(stream.connection)
-                .outbound(stream.receiver)?;
-            let border = remote::Border {
-                place: place.clone(),
-                service: self.service.clone(),
-                address: stream.address,
-                generation: remote::Generation {
-                    attempt,
-                    worker_epoch: stream.worker_epoch,
-                },
-                channel: u32::try_from(stream.channel).ok()?,
-            };
-            leaving.push(Box::pin(remote::send_stream(border, items)) as BoxFuture<'static, _>);
-        }
-        Some(leaving)
-    }
-}
-
 struct Parts {
     region: Region,
     store: Arc<dyn CheckpointStore>,
@@ -238,7 +70,7 @@ impl Parts {
     fn start(
         self,
         address: String,
-        #[cfg(feature = "remote")] border: Option<Border>,
+        #[cfg(feature = "remote")] border: Option<remote::Border>,
     ) -> WorkerHandle {
         let Self {
             region,
@@ -257,12 +89,7 @@ impl Parts {
         };
         let machine = Machine::new(setup(&region, &config, address));
         let address = RegionWorker::create(move |actix| {
-            actix.spawn(Pump {
-                inbox,
-                reported,
-                timer: None,
-                inbox_open: true,
-            });
+            actix.spawn(Feed::new(inbox, reported));
             RegionWorker {
                 region,
                 store,
@@ -317,7 +144,7 @@ impl RegionWorker {
     }
 
     /// Starts a worker on the current arbiter that other processes can reach: the coordinator by
-    /// [`WorkerGateway`](super::WorkerGateway), other workers by
+    /// [`WorkerGateway`](crate::link::remote::WorkerGateway), other workers by
     /// [`StreamGateway`](super::StreamGateway), both at the endpoint
     /// `region-worker.<region>.<worker>` of `service`, whose address it registers with.
     ///
@@ -339,7 +166,7 @@ impl RegionWorker {
         let name = format!("region-worker.{}.{}", region.name(), config.worker);
         let endpoint = remote::start(service, &name, notices, streams.clone()).await?;
         let address = endpoint.address().to_string();
-        let border = Border {
+        let border = remote::Border {
             service: service.clone(),
             streams,
         };
@@ -355,7 +182,7 @@ impl RegionWorker {
         Ok(handle)
     }
 
-    fn step(&mut self, event: Event, actix: &mut Context<Self>) {
+    pub(super) fn step(&mut self, event: Event, actix: &mut Context<Self>) {
         let actions = self.machine.step(since_boot(), event);
         for action in actions {
             self.carry_out(action, actix);
@@ -584,90 +411,6 @@ impl Handler<GetStatus> for RegionWorker {
         }
     }
 }
-
-/// Feeds the machine: answers, notices, reports, time.
-struct Pump {
-    inbox: WorkerInbox,
-    inbox_open: bool,
-    reported: mpsc::UnboundedReceiver<Report>,
-    timer: Option<(Duration, Pin<Box<Sleep>>)>,
-}
-
-impl Pump {
-    fn poll_event(
-        &mut self,
-        worker: &mut RegionWorker,
-        task: &mut task::Context<'_>,
-    ) -> Poll<Event> {
-        if let Poll::Ready(Some(event)) = worker.calls.poll_next_unpin(task) {
-            return Poll::Ready(event);
-        }
-        while let Poll::Ready(Some(end)) = worker.leaving.poll_next_unpin(task) {
-            if let Some(reason) = end {
-                let attempt = worker.machine.stamp().attempt;
-                return Poll::Ready(Event::StreamBroken { attempt, reason });
-            }
-        }
-        if let Poll::Ready(Some(report)) = self.reported.poll_recv(task) {
-            return Poll::Ready(Event::Report(report));
-        }
-        if self.inbox_open {
-            match self.inbox.poll_next(task) {
-                Poll::Ready(Some(notice)) => return Poll::Ready(Event::Notice(notice)),
-                // Notices still come with the answers to heartbeats.
-                Poll::Ready(None) => self.inbox_open = false,
-                Poll::Pending => {}
-            }
-        }
-        self.poll_timer(worker, task)
-    }
-
-    fn poll_timer(&mut self, worker: &RegionWorker, task: &mut task::Context<'_>) -> Poll<Event> {
-        let Some(at) = worker.machine.wake_at() else {
-            self.timer = None;
-            return Poll::Pending;
-        };
-        let now = since_boot();
-        if at <= now {
-            return Poll::Ready(Event::Tick);
-        }
-        if self.timer.as_ref().is_none_or(|(set, _)| *set != at) {
-            self.timer = Some((at, Box::pin(tokio::time::sleep(at - now))));
-        }
-        if let Some((_, timer)) = &mut self.timer
-            && timer.as_mut().poll(task).is_ready()
-        {
-            // Tokio's clock stands still while the machine sleeps: look at ours again.
-            self.timer = None;
-            return Poll::Ready(Event::Tick);
-        }
-        Poll::Pending
-    }
-}
-
-impl ActorFuture<RegionWorker> for Pump {
-    type Output = ();
-
-    fn poll(
-        self: Pin<&mut Self>,
-        worker: &mut RegionWorker,
-        actix: &mut Context<RegionWorker>,
-        task: &mut task::Context<'_>,
-    ) -> Poll<()> {
-        let pump = self.get_mut();
-        for _ in 0..EVENTS_PER_TURN {
-            match pump.poll_event(worker, task) {
-                Poll::Ready(event) => worker.step(event, actix),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        task.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-/// Events before other tasks of the arbiter get their turn.
-const EVENTS_PER_TURN: usize = 64;
 
 async fn within<T>(
     limit: Duration,

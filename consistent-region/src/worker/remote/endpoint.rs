@@ -8,15 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::WorkerLink;
 use crate::link::local::WorkerInboxSender;
-use crate::protocol::Notice;
+use crate::link::remote::{PushNotice, WorkerGateway};
 use crate::stream::{Frame, StreamRefusal};
 
 use super::{Generation, InboundStreams};
-
-/// A notice for the worker, one way: what gets lost comes with the answer to a heartbeat.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Message)]
-#[rtype(result = "()")]
-pub struct PushNotice(pub Notice);
 
 /// A frame of a stream; answered when the receiving instance has room for the next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Message)]
@@ -32,11 +27,6 @@ pub struct StreamFrame {
     pub number: u64,
     /// Tuples or a marker.
     pub frame: Frame,
-}
-
-rpc_gateway! {
-    /// What the coordinator can say to a worker.
-    pub WorkerGateway("lockkeeper.region.Worker", version = 1) { PushNotice }
 }
 
 rpc_gateway! {

@@ -27,7 +27,7 @@ pub(crate) struct Generation {
 }
 
 /// A channel to another worker.
-pub(crate) struct Border {
+pub(crate) struct Crossing {
     pub(crate) place: Place,
     pub(crate) service: RpcService,
     pub(crate) address: String,
@@ -44,9 +44,12 @@ enum Broken {
 
 /// Sends everything that comes out of `items`. Ends with a reason when the stream broke for
 /// another cause than a reset.
-pub(crate) async fn send_stream(border: Border, mut items: Box<dyn Outbound>) -> Option<String> {
+pub(crate) async fn send_stream(
+    crossing: Crossing,
+    mut items: Box<dyn Outbound>,
+) -> Option<String> {
     let mut sender = Sender {
-        border,
+        crossing,
         gateway: None,
         number: 0,
     };
@@ -67,7 +70,7 @@ pub(crate) async fn send_stream(border: Border, mut items: Box<dyn Outbound>) ->
 }
 
 struct Sender {
-    border: Border,
+    crossing: Crossing,
     gateway: Option<Gateway<StreamGateway>>,
     number: u64,
 }
@@ -76,7 +79,7 @@ impl Sender {
     fn named(&self, reason: &str) -> String {
         format!(
             "stream {} to {}: {reason}",
-            self.border.channel, self.border.address
+            self.crossing.channel, self.crossing.address
         )
     }
 
@@ -84,8 +87,8 @@ impl Sender {
         let Generation {
             attempt,
             worker_epoch,
-        } = self.border.generation;
-        let (channel, number) = (self.border.channel, self.number);
+        } = self.crossing.generation;
+        let (channel, number) = (self.crossing.channel, self.number);
         let message = StreamFrame {
             attempt,
             worker_epoch,
@@ -95,8 +98,12 @@ impl Sender {
         };
         let mut failing_since: Option<Instant> = None;
         loop {
-            self.border.place.lease.check().map_err(|_| Broken::Over)?;
-            self.border.place.hook.at(Point::BetweenCheckAndHandOver);
+            self.crossing
+                .place
+                .lease
+                .check()
+                .map_err(|_| Broken::Over)?;
+            self.crossing.place.hook.at(Point::BetweenCheckAndHandOver);
             match self.send(message.clone()).await {
                 Ok(Ok(())) => break,
                 Ok(Err(StreamRefusal::NotYet)) => {}
@@ -127,9 +134,9 @@ impl Sender {
         let gateway = match &self.gateway {
             Some(gateway) => gateway,
             None => {
-                let address: RpcAddress = self.border.address.parse()?;
+                let address: RpcAddress = self.crossing.address.parse()?;
                 self.gateway
-                    .insert(self.border.service.connect(&address).await?)
+                    .insert(self.crossing.service.connect(&address).await?)
             }
         };
         gateway.send(message).timeout(SEND_LIMIT).await

@@ -152,7 +152,7 @@ mod remote {
     use lockkeeper_remote::RemoteBuilderExt;
 
     use super::*;
-    use crate::worker::{PushNotice, WorkerGateway};
+    use crate::link::remote::{PushNotice, WorkerGateway};
 
     async fn service() -> RpcService {
         RpcService::builder()

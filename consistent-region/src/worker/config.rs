@@ -1,0 +1,36 @@
+//! How a worker is set up.
+
+use std::time::Duration;
+
+use actix_rt::ArbiterHandle;
+
+use crate::point::Hook;
+
+/// How a worker is set up.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The worker's name, unique in the region; a restarted process keeps it.
+    pub worker: String,
+    /// How many operator instances it takes.
+    pub slots: u16,
+    /// Where the operators' actors live, shared out in turn; empty: on the worker's own thread.
+    pub arbiters: Vec<ArbiterHandle>,
+    /// How long a registration or a progress message may take; 2 s.
+    pub call_timeout: Duration,
+    /// Where named points are reported to.
+    pub hook: Hook,
+}
+
+impl WorkerConfig {
+    /// A worker with 64 slots whose operators live on its own thread.
+    #[must_use]
+    pub fn new(worker: impl Into<String>) -> Self {
+        Self {
+            worker: worker.into(),
+            slots: 64,
+            arbiters: Vec::new(),
+            call_timeout: Duration::from_secs(2),
+            hook: Hook::default(),
+        }
+    }
+}
