@@ -1,7 +1,8 @@
-//! The hook of a process that may be told to kill itself: it reads its orders on standard input.
+//! The hook of a process that may be told to kill or stop itself: it reads its orders on standard
+//! input.
 //!
-//! Several processes can be armed with the same kill; the one that first creates the kill's token
-//! file dies, the others live on.
+//! Several processes can be armed with the same order; the one that first creates the order's token
+//! file carries it out, the others go on.
 
 use std::fs::OpenOptions;
 use std::io::BufRead;
@@ -14,19 +15,21 @@ use serde::{Deserialize, Serialize};
 
 use super::report::{Report, now_ms};
 
-/// An order: kill yourself when you reach `point` for the `times`-th time from now.
+/// An order: kill or stop yourself when you reach `point` for the `times`-th time from now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     /// Where, in kebab case.
     pub point: String,
     /// 1: the first time.
     pub times: u64,
-    /// The file that must not exist yet: who creates it dies.
+    /// The file that must not exist yet: it is for who creates it.
     pub token: PathBuf,
+    /// Stop (SIGSTOP) instead of dying (SIGKILL).
+    pub stop: bool,
 }
 
 /// What the process was told last.
-type Armed = Arc<Mutex<Option<(Point, u64, PathBuf)>>>;
+type Armed = Arc<Mutex<Option<(Point, Arm)>>>;
 
 /// Begins to read orders and gives the hook that carries them out. `extra` sees every point too.
 pub fn hook(extra: impl Fn(Point) + Send + Sync + 'static) -> Hook {
@@ -37,43 +40,45 @@ pub fn hook(extra: impl Fn(Point) + Send + Sync + 'static) -> Hook {
             let Ok(line) = line else { break };
             match serde_json::from_str::<Arm>(&line) {
                 Ok(order) => match order.point.parse() {
-                    Ok(point) => set(&orders, Some((point, order.times, order.token))),
+                    Ok(point) => *lock(&orders) = Some((point, order)),
                     Err(error) => tracing::error!(%error, "an order that can't be carried out"),
                 },
                 Err(error) => tracing::error!(%error, "an order that can't be read"),
             }
         }
         // whoever started this process is gone: nobody would end it
-        kill_this_process();
+        signal_this_process(Signal::KILL);
     });
     Hook::new(move |point| {
         extra(point);
-        if reached(&armed, point) {
-            Report::kill(point).write();
-            kill_this_process();
+        match reached(&armed, point) {
+            Some(Arm { stop: false, .. }) => {
+                Report::kill(point).write();
+                signal_this_process(Signal::KILL);
+            }
+            Some(Arm { stop: true, .. }) => {
+                Report::stop(point).write();
+                signal_this_process(Signal::STOP);
+            }
+            None => {}
         }
     })
 }
 
-fn set(armed: &Armed, order: Option<(Point, u64, PathBuf)>) {
-    *armed.lock().unwrap_or_else(PoisonError::into_inner) = order;
+fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(Point, Arm)>> {
+    armed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it is this process's turn to die.
-fn reached(armed: &Armed, point: Point) -> bool {
-    let mut armed = armed.lock().unwrap_or_else(PoisonError::into_inner);
-    match &mut *armed {
-        Some((at, times, token)) if *at == point => {
-            *times -= 1;
-            if *times > 0 {
-                return false;
-            }
-            let won = create_token(token);
-            *armed = None;
-            won
-        }
-        _ => false,
+/// The order, if it is this process's turn.
+fn reached(armed: &Armed, point: Point) -> Option<Arm> {
+    let mut armed = lock(armed);
+    let (_, order) = armed.as_mut().filter(|(at, _)| *at == point)?;
+    order.times -= 1;
+    if order.times > 0 {
+        return None;
     }
+    let (_, order) = armed.take()?;
+    create_token(&order.token).then_some(order)
 }
 
 fn create_token(token: &Path) -> bool {
@@ -84,9 +89,9 @@ fn create_token(token: &Path) -> bool {
         .is_ok()
 }
 
-fn kill_this_process() {
+fn signal_this_process(signal: Signal) {
     // the signal takes effect before the call returns; nothing can be done if it does not
-    let _ = kill_process(getpid(), Signal::KILL);
+    let _ = kill_process(getpid(), signal);
 }
 
 /// A watcher of points that reports when the source has subscribed and when it emits after a reset.

@@ -1,4 +1,4 @@
-//! Which processes are killed, where and when: drawn from the seed. Pure.
+//! Which processes are killed or stopped, where and when: drawn from the seed. Pure.
 
 use fastrand::Rng;
 use lockkeeper_consistent_region::point::Point;
@@ -27,6 +27,8 @@ pub struct Kill {
     pub point: Point,
     /// 1: the first time.
     pub times: u64,
+    /// It is stopped beyond its lease and continued, not killed.
+    pub stop: bool,
 }
 
 impl Kill {
@@ -61,19 +63,21 @@ pub fn kills(seed: u64) -> Vec<Kill> {
         .map(|point| Kill {
             point,
             times: times(point, &mut random),
+            stop: false,
         })
         .collect()
 }
 
 /// The kills at `points`, in this order.
 #[must_use]
-pub fn kills_at(points: &[Point], seed: u64) -> Vec<Kill> {
+pub fn kills_at(points: &[Point], seed: u64, stop: bool) -> Vec<Kill> {
     let mut random = Rng::with_seed(seed);
     points
         .iter()
-        .map(|point| Kill {
-            point: *point,
-            times: times(*point, &mut random),
+        .map(|&point| Kill {
+            point,
+            times: times(point, &mut random),
+            stop,
         })
         .collect()
 }

@@ -7,6 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -55,8 +56,16 @@ impl std::fmt::Display for NodeName {
 
 /// Without progress for so long the run is given up.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
+/// How long a process is stopped: beyond every lease of the job.
+const STOP_FOR: Duration = Duration::from_secs(6);
 /// How often a process may end by itself before the run is given up.
 const MOST_CRASHES: u32 = 20;
+
+/// A process that runs.
+struct Node {
+    stdin: ChildStdin,
+    pid: Option<Pid>,
+}
 
 enum Event {
     Report(NodeName, Report),
@@ -66,7 +75,7 @@ enum Event {
 /// The running cluster.
 pub struct Cluster {
     data: PathBuf,
-    nodes: HashMap<NodeName, ChildStdin>,
+    nodes: HashMap<NodeName, Node>,
     /// Ends every process when it is dropped: the tasks own the children.
     tasks: tokio::task::JoinSet<()>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -156,7 +165,8 @@ impl Cluster {
             .stdin
             .take()
             .context("a child without standard input")?;
-        self.nodes.insert(node.clone(), stdin);
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        self.nodes.insert(node.clone(), Node { stdin, pid });
         let report_to = self.report_to.clone();
         self.tasks.spawn(follow(node, child, report_to));
         Ok(())
@@ -217,7 +227,26 @@ impl Cluster {
             self.kills += 1;
             self.measured.killed(kill, *at);
         }
+        if let Report::Stop { .. } = report
+            && let Some(stop) = self.armed.take()
+        {
+            self.kills += 1;
+            self.measured.stopped(stop.point);
+            self.continue_later(node);
+        }
         self.measured.take(report);
+    }
+
+    /// Continues a stopped process when its lease has been over for long.
+    fn continue_later(&mut self, node: &NodeName) {
+        let Some(pid) = self.nodes.get(node).and_then(|node| node.pid) else {
+            return;
+        };
+        self.tasks.spawn(async move {
+            tokio::time::sleep(STOP_FOR).await;
+            // a process that was ended meanwhile needs nothing
+            let _ = kill_process(pid, Signal::CONT);
+        });
     }
 
     /// Sets the next kill, once the region has recovered from the last one.
@@ -237,6 +266,7 @@ impl Cluster {
         let order = Arm {
             point: next.point.to_string(),
             times: next.times,
+            stop: next.stop,
             token: self
                 .data
                 .join("kills")
@@ -246,9 +276,9 @@ impl Cluster {
             return;
         };
         line.push('\n');
-        for stdin in self.nodes.values_mut() {
+        for node in self.nodes.values_mut() {
             // a process that has just ended is started again and then not armed: others are
-            let _ = stdin.write_all(line.as_bytes()).await;
+            let _ = node.stdin.write_all(line.as_bytes()).await;
         }
     }
 

@@ -73,6 +73,9 @@ pub struct Options {
     /// Kill at these points only, in this order
     #[arg(long, hide = true, value_delimiter = ',', conflicts_with = "no_chaos")]
     pub kill_points: Vec<String>,
+    /// Stop processes beyond their lease at these points only, in this order, and continue them
+    #[arg(long, hide = true, value_delimiter = ',', conflicts_with_all = ["no_chaos", "kill_points"])]
+    pub stop_points: Vec<String>,
     /// Do something wrong, to see that it is noticed
     #[arg(long, hide = true)]
     pub sabotage: Option<Sabotage>,

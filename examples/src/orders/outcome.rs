@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lockkeeper_consistent_region::point::Point;
 use serde::Serialize;
 
 use super::chaos::Kill;
@@ -34,7 +35,9 @@ pub struct Outcome {
     pub leader_kills: u64,
     /// How often another coordinator took the lead.
     pub leader_changes: u64,
-    /// Where processes were killed.
+    /// Processes stopped (SIGSTOP) beyond their lease and continued.
+    pub stops: u64,
+    /// Where processes were killed or stopped.
     pub kill_points: Vec<String>,
     /// Cuts in the output.
     pub cuts: u64,
@@ -113,6 +116,7 @@ impl Measured {
             }
             Report::Subscribed
             | Report::Kill { .. }
+            | Report::Stop { .. }
             | Report::Completed
             | Report::Failed { .. } => {}
         }
@@ -128,6 +132,12 @@ impl Measured {
             self.outcome.worker_kills += 1;
             self.waiting_worker_kill.get_or_insert(at);
         }
+    }
+
+    /// A process was stopped.
+    pub fn stopped(&mut self, point: Point) {
+        self.outcome.kill_points.push(point.to_string());
+        self.outcome.stops += 1;
     }
 
     /// Whether the region has recovered from the last kill.

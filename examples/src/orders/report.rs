@@ -60,6 +60,11 @@ pub enum Report {
         /// Where.
         point: String,
     },
+    /// The process stops itself at this point, as it was told to.
+    Stop {
+        /// Where.
+        point: String,
+    },
     /// The region has ended with its last cut.
     Completed,
     /// The region can't go on.
@@ -75,6 +80,14 @@ impl Report {
     pub fn kill(point: Point) -> Self {
         Self::Kill {
             at: now_ms(),
+            point: point.to_string(),
+        }
+    }
+
+    /// A report that the process is about to stop itself.
+    #[must_use]
+    pub fn stop(point: Point) -> Self {
+        Self::Stop {
             point: point.to_string(),
         }
     }

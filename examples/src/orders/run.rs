@@ -240,18 +240,21 @@ fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
     if options.no_chaos {
         return Ok(Vec::new());
     }
-    if options.kill_points.is_empty() {
-        return Ok(chaos::kills(options.seed));
-    }
-    let points = options
-        .kill_points
-        .iter()
-        .map(|name| {
-            name.parse::<Point>()
-                .map_err(|error| anyhow::anyhow!("{error}"))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(chaos::kills_at(&points, options.seed))
+    let parse = |names: &[String]| {
+        names
+            .iter()
+            .map(|name| {
+                name.parse::<Point>()
+                    .map_err(|error| anyhow::anyhow!("{error}"))
+            })
+            .collect::<anyhow::Result<Vec<_>>>()
+    };
+    let (kills, stops) = (parse(&options.kill_points)?, parse(&options.stop_points)?);
+    Ok(match (kills.as_slice(), stops.as_slice()) {
+        ([], []) => chaos::kills(options.seed),
+        ([], stops) => chaos::kills_at(stops, options.seed, true),
+        (kills, _) => chaos::kills_at(kills, options.seed, false),
+    })
 }
 
 /// Tells on standard output when rows may be written, and of each cut.
