@@ -8,6 +8,9 @@ use lockkeeper_canal::{CanalConnectorBuilder, CanalError, ClientIdentity, Filter
 use lockkeeper_consistent_region::graph::{Region, TopologyError};
 use lockkeeper_consistent_region::operator::InstanceContext;
 use lockkeeper_consistent_region::source::canal::{CanalSource, CanalSourceConfig};
+use lockkeeper_fencing::driver::file::LeaseFiles;
+use lockkeeper_fencing::driver::zookeeper::ZooKeeper;
+use lockkeeper_fencing::election::ElectionError;
 use serde::{Deserialize, Serialize};
 
 use super::account::AccountChange;
@@ -22,6 +25,18 @@ use super::totals::Totals;
 pub const CANAL_PASSWORD_VARIABLE: &str = "ORDERS_CANAL_PASSWORD";
 /// A line of progress is written after this many milliseconds at the earliest.
 const REPORT_EVERY_MS: u64 = 5;
+
+/// How long a lease on the leadership holds without renewal; twice that at ZooKeeper.
+const SESSION: Duration = Duration::from_secs(2);
+
+/// How the leader is elected.
+#[derive(Debug)]
+pub enum Election {
+    /// By lease files in the job's folder.
+    File(LeaseFiles),
+    /// By ZooKeeper.
+    ZooKeeper(ZooKeeper),
+}
 
 /// Everything that the processes of a job must agree on; written to `DIR/job.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +63,8 @@ pub struct Job {
     pub period: Duration,
     /// Address of ZooKeeper; `None`: leadership by lease files.
     pub zookeeper: Option<String>,
+    /// The job's own node at ZooKeeper.
+    pub zookeeper_root: String,
     /// Wrong behaviour on purpose.
     pub sabotage: Option<Sabotage>,
 }
@@ -63,6 +80,19 @@ impl Job {
     #[must_use]
     pub fn leases(&self) -> PathBuf {
         self.data.join("leader")
+    }
+
+    /// How the leader is elected.
+    ///
+    /// # Errors
+    /// When the root at ZooKeeper can't be.
+    pub fn election(&self) -> Result<Election, ElectionError> {
+        Ok(match &self.zookeeper {
+            None => Election::File(LeaseFiles::new(self.leases()).with_session(SESSION)),
+            Some(cluster) => Election::ZooKeeper(
+                ZooKeeper::new(cluster, &self.zookeeper_root)?.with_session(SESSION * 2),
+            ),
+        })
     }
 
     /// Reads `DIR/job.json`.

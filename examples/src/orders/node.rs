@@ -6,22 +6,34 @@ use std::time::Duration;
 
 use anyhow::Context;
 use lockkeeper_consistent_region::coordinator::{
-    CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionEvent, Shape,
+    CoordinatorHandle, CoordinatorSettings, ElectedCoordinator, RegionCoordinator, RegionEvent,
+    Shape,
 };
 use lockkeeper_consistent_region::graph::Region;
+use lockkeeper_consistent_region::link::remote::RemoteLink;
 use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
-use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig};
+use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
+use lockkeeper_core::RpcService;
+use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderElectionService};
+use lockkeeper_fencing::guard::highest_fence;
+use lockkeeper_fencing::retrieval::LeaderRetrievalService;
+use lockkeeper_remote::RemoteBuilderExt;
 
 use super::armed;
 use super::cluster::Role;
-use super::job::Job;
+use super::job::{Election, Job};
 use super::report::{Report, now_ms};
 
 /// How long a worker may act without an answer of the coordinator.
 const LEASE: Duration = Duration::from_secs(2);
 /// How much longer the coordinator waits before it takes a silent worker for dead.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
+
+/// The name that the coordinators contend under.
+const COMPONENT: &str = "orders";
+/// How long a worker's call to the coordinator may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs one process of the job in `data` until it is killed or the region has ended.
 ///
@@ -31,7 +43,8 @@ pub async fn run(data: &Path, role: Role, number: u16) -> anyhow::Result<()> {
     let node = Node::read(data)?;
     match role {
         Role::Alone => node.alone(number).await,
-        Role::Coordinator | Role::Worker => anyhow::bail!("not yet"),
+        Role::Coordinator => node.coordinator().await,
+        Role::Worker => node.worker(number).await,
     }
 }
 
@@ -63,6 +76,45 @@ impl Node {
         // a cluster that kills itself resets more often than one that does not
         settings.max_consecutive_reset_attempts = 50;
         settings
+    }
+
+    /// Contends for the leadership, and coordinates while it has it.
+    async fn coordinator(self) -> anyhow::Result<()> {
+        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let options = LeaderElectionOptions::default();
+        let elections = match self.job.election()? {
+            Election::File(files) => {
+                // a store that is older than its folder of lease files has used epochs already
+                let used = highest_fence(&*self.store.guard_store()?)?;
+                LeaderElectionService::start(files.with_epochs_above(used), options)?
+            }
+            Election::ZooKeeper(zookeeper) => LeaderElectionService::start(zookeeper, options)?,
+        };
+        let election = elections.election(ComponentId::new(COMPONENT)?);
+        let (settings, store) = (self.settings(), Arc::clone(&self.store));
+        let coordinator =
+            ElectedCoordinator::start(settings, store, self.hook.clone(), &service, election)
+                .await?;
+        report_events(coordinator.handle()).await
+    }
+
+    /// Runs operators for whoever leads.
+    async fn worker(self, number: u16) -> anyhow::Result<()> {
+        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let retrieval = match self.job.election()? {
+            Election::File(files) => LeaderRetrievalService::new(files),
+            Election::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
+        };
+        let leader = retrieval.retrieve(ComponentId::new(COMPONENT)?)?;
+        let link = Arc::new(RemoteLink::new(service.clone(), leader, CALL_TIMEOUT));
+        let mut config = WorkerConfig::new(format!("worker-{number}"));
+        config.hook = self.hook;
+        let mut worker =
+            RegionWorker::start_remote(self.region, self.store, link, &service, config).await?;
+        match worker.ended().await {
+            WorkerEnd::RegionEnded => std::future::pending().await,
+            end => anyhow::bail!("the worker has ended: {end:?}"),
+        }
     }
 
     /// Coordinator and operators in one process.

@@ -207,6 +207,7 @@ fn write_job(
         width: options.workers.max(2),
         period: Duration::from_secs_f64(options.period),
         zookeeper: options.zookeeper.clone(),
+        zookeeper_root: zookeeper_root(data),
         sabotage: options.sabotage,
         workers: options.workers,
     };
@@ -214,6 +215,14 @@ fn write_job(
         data.join("job.json"),
         serde_json::to_vec_pretty(&job)?,
     )?)
+}
+
+/// The same for a job that goes on, another for every other job.
+fn zookeeper_root(data: &Path) -> String {
+    match Job::read(data) {
+        Ok(job) => job.zookeeper_root,
+        Err(_) => format!("/lockkeeper/orders-{:016x}", fastrand::u64(..)),
+    }
 }
 
 fn write_truth(options: &Options, data: &Path, table: TableName) -> anyhow::Result<()> {
