@@ -1,7 +1,7 @@
 use super::*;
-use crate::manifest::ObjectRecord;
-use crate::operator::control::StagedToken;
-use crate::protocol::{InstanceTimings, Placed};
+use crate::manifest::{ObjectRecord, RestorePoint};
+use crate::operator::control::{InstanceEvent, StagedToken};
+use crate::protocol::{InstanceTimings, Order, Placed};
 
 const LEASE: Duration = Duration::from_secs(10);
 

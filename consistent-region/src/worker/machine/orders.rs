@@ -1,0 +1,240 @@
+//! What the coordinator tells the worker to do.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::manifest::RestorePoint;
+use crate::operator::control::Restore;
+use crate::protocol::{InstanceId, Notice, Order, Placement, Stamp};
+
+use super::{Action, Machine, Registration, Slot};
+
+impl Machine {
+    pub(super) fn notice(&mut self, now: Duration, notice: Notice) {
+        let Registration::Valid { epoch, taken, .. } = &mut self.registration else {
+            self.dropped.stale_notices += 1;
+            return;
+        };
+        if notice.worker_epoch != *epoch {
+            self.dropped.stale_notices += 1;
+        } else if notice.number <= *taken {
+            self.dropped.repeated_notices += 1;
+        } else if notice.number > *taken + 1 {
+            // One before it was lost: the answer to a heartbeat brings both, in order.
+            self.dropped.early_notices += 1;
+            self.heartbeat_at = now;
+        } else {
+            *taken = notice.number;
+            self.obey(notice.stamp, notice.order);
+        }
+    }
+
+    pub(super) fn obey(&mut self, stamp: Stamp, order: Order) {
+        if stamp.attempt < self.stamp.attempt || stamp.term < self.stamp.term {
+            self.dropped.stale_notices += 1;
+            return;
+        }
+        match order {
+            Order::Reset {
+                placement,
+                restore,
+                first_start,
+            } => {
+                self.reset(stamp, placement, restore, first_start);
+            }
+            Order::Drain { last } => {
+                self.stamp = stamp;
+                self.cut_wanted = false;
+                self.begin_round(stamp.seq);
+                for instance in self.start_instances() {
+                    self.actions.push(Action::Drain {
+                        instance,
+                        stamp,
+                        last,
+                    });
+                }
+            }
+            Order::Resume => {
+                self.stamp = stamp;
+                for instance in self.start_instances() {
+                    self.actions.push(Action::Resume { instance });
+                }
+            }
+            Order::Checkpointed {
+                seq,
+                oldest_retained,
+            } => {
+                self.round.take_if(|round| round.seq <= seq);
+                self.completed = self.completed.max(seq);
+                self.committing = Some((seq, self.slots.keys().cloned().collect()));
+                self.actions
+                    .extend(
+                        self.slots
+                            .keys()
+                            .cloned()
+                            .map(|instance| Action::Checkpointed {
+                                instance,
+                                seq,
+                                oldest_retained,
+                            }),
+                    );
+                self.committed(seq, None);
+            }
+            Order::ResetFailed { reason } => {
+                tracing::error!(worker = %self.setup.worker, %reason, "the region has failed");
+                self.stamp = stamp;
+            }
+            Order::End => self.finish(Ok(())),
+        }
+    }
+
+    pub(super) fn start_instances(&self) -> Vec<InstanceId> {
+        let operators = &self.setup.operators;
+        let is_start = |id: &&InstanceId| operators.get(&id.operator).is_some_and(|o| o.start);
+        self.slots.keys().filter(is_start).cloned().collect()
+    }
+
+    pub(super) fn reset(
+        &mut self,
+        stamp: Stamp,
+        placement: Placement,
+        restore: Option<RestorePoint>,
+        first_start: bool,
+    ) {
+        self.stamp = stamp;
+        self.forget_progress();
+        self.round = None;
+        self.committing = None;
+        self.failed = false;
+        self.ended.clear();
+        self.cut_wanted = false;
+        self.completed = restore.as_ref().map_or(0, |restore| restore.seq);
+        if let Some(fault) = self.fault_of(&placement, restore.as_ref()) {
+            self.resetting = None;
+            return self.fail(None, fault, true);
+        }
+        let mine = self.mine(&placement);
+        self.settle(stamp, &mine);
+        self.resetting = Some(mine.clone());
+        let restores = mine
+            .into_iter()
+            .map(|instance| {
+                let restore = restore_of(&instance, restore.as_ref(), first_start);
+                (instance, restore)
+            })
+            .collect();
+        self.actions.push(Action::Reset {
+            stamp,
+            placement,
+            restores,
+        });
+        self.reset_done();
+    }
+
+    /// What no reset could cure, found before any operator is touched (S30, issue 7).
+    pub(super) fn fault_of(
+        &self,
+        placement: &Placement,
+        restore: Option<&RestorePoint>,
+    ) -> Option<String> {
+        for placed in &placement.instances {
+            let InstanceId { operator, index } = &placed.instance;
+            let known = self.setup.operators.get(operator);
+            if known.is_none_or(|facts| *index >= facts.width) {
+                return Some(format!(
+                    "the graph of this worker has no {}",
+                    placed.instance
+                ));
+            }
+        }
+        for object in restore.map_or(&[][..], |restore| &restore.objects) {
+            let Some(facts) = self.setup.operators.get(&object.instance.operator) else {
+                return Some(format!(
+                    "the graph of this worker has no {}",
+                    object.instance
+                ));
+            };
+            if object.state_type != facts.state_type {
+                return Some(format!(
+                    "the state of {} is {:?}, its operator reads {:?}",
+                    object.instance, object.state_type, facts.state_type
+                ));
+            }
+            if object.state_version > facts.state_version {
+                return Some(format!(
+                    "the state of {} has version {}, its operator reads up to {}: it was written \
+                     by a newer program",
+                    object.instance, object.state_version, facts.state_version
+                ));
+            }
+        }
+        None
+    }
+
+    pub(super) fn mine(&self, placement: &Placement) -> BTreeSet<InstanceId> {
+        let Registration::Valid { epoch, .. } = self.registration else {
+            return BTreeSet::new();
+        };
+        let here = placement
+            .instances
+            .iter()
+            .filter(|placed| placed.worker == self.setup.worker && placed.worker_epoch == epoch);
+        here.map(|placed| placed.instance.clone()).collect()
+    }
+
+    /// Keeps the instances that are healthy, ends those that are not or are placed elsewhere now,
+    /// starts those that are missing.
+    pub(super) fn settle(&mut self, stamp: Stamp, mine: &BTreeSet<InstanceId>) {
+        let unfit = |(id, slot): (&InstanceId, &Slot)| {
+            (!mine.contains(id) || !slot.alive || !slot.answered).then(|| id.clone())
+        };
+        let gone: Vec<InstanceId> = self.slots.iter().filter_map(unfit).collect();
+        for instance in gone {
+            self.slots.remove(&instance);
+            self.actions.push(Action::Stop { instance });
+        }
+        for slot in self.slots.values_mut() {
+            slot.answered = false;
+        }
+        for instance in mine {
+            if !self.slots.contains_key(instance) {
+                self.launches += 1;
+                let launch = self.launches;
+                let slot = Slot {
+                    launch,
+                    alive: true,
+                    answered: false,
+                };
+                self.slots.insert(instance.clone(), slot);
+                let instance = instance.clone();
+                self.actions.push(Action::Launch {
+                    instance,
+                    launch,
+                    stamp,
+                });
+            }
+        }
+    }
+}
+
+fn restore_of(instance: &InstanceId, restore: Option<&RestorePoint>, first_start: bool) -> Restore {
+    match restore {
+        None if first_start => Restore::First,
+        None => Restore::Initial,
+        Some(point) => Restore::Cut {
+            seq: point.seq,
+            oldest_retained: point.oldest_retained,
+            object: point
+                .objects
+                .iter()
+                .find(|object| &object.instance == instance)
+                .cloned(),
+            tokens: point
+                .tokens
+                .iter()
+                .filter(|token| &token.instance == instance)
+                .map(|token| token.token.clone())
+                .collect(),
+        },
+    }
+}
