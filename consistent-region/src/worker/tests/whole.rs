@@ -8,11 +8,12 @@ use crate::coordinator::{
 };
 use crate::graph::Region;
 use crate::point::Hook;
+use crate::sink::FileSink;
 use crate::store::{CheckpointStore, FailingStore, FileStore, MemoryStore};
 use crate::worker::{RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle};
 
-use super::operators::{Fault, Faults};
-use super::{NUMBERS, output, region, truth};
+use super::operators::{Counts, Fault, Faults, Numbers};
+use super::{KEYS, NUMBERS, output, region, truth};
 
 /// Against a hang only.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -144,6 +145,62 @@ async fn s25_a_stopped_region_goes_on_from_its_last_cut() {
     assert_eq!(after.ended().await, WorkerEnd::RegionEnded);
     assert_eq!(output(folder.path()), truth());
     assert_eq!(faults.produced(), NUMBERS, "nothing was read twice");
+}
+
+/// numbers → left, right → sink: the source's tuples are copied, both ways join again.
+#[actix_rt::test]
+async fn s6_a_diamond_is_drained_as_one_and_both_ways_see_every_tuple() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let mut graph = Region::builder("diamond");
+    let source = faults.clone();
+    let numbers = graph.start("numbers", move |_| Numbers::new(NUMBERS, source.clone()));
+    let key = |number: &u64| number % KEYS;
+    let counts = faults.clone();
+    let left = graph.keyed("left", numbers.clone(), 2, key, move |context| {
+        Counts::new(context, counts.clone())
+    });
+    let counts = faults.clone();
+    let right = graph.operator("right", numbers, 1, move |context| {
+        Counts::new(context, counts.clone())
+    });
+    let out = folder.path().to_owned();
+    graph.end("sink", [left, right], move |context| {
+        FileSink::new(
+            context,
+            &out,
+            "cut-",
+            ".txt",
+            |_, mut counts: Vec<(u64, u64)>, to| {
+                counts.sort_unstable();
+                assert_eq!(
+                    counts.len() % 2,
+                    0,
+                    "each way gives each changed key: {counts:?}"
+                );
+                for pair in counts.chunks(2) {
+                    assert_eq!(pair[0], pair[1], "both ways stand at the same cut");
+                    writeln!(to, "{} {}", pair[0].0, pair[0].1)?;
+                }
+                Ok(())
+            },
+        )
+    });
+    let region = graph.build().unwrap();
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let coordinator = coordinator(&region, &store);
+    let _worker = worker(&region, &store, &coordinator);
+    let mut events = coordinator.events();
+    for quarter in 1..=4 {
+        faults.allow_up_to(NUMBERS / 4 * quarter);
+        if quarter < 4 {
+            next_cut(&mut events).await;
+        }
+    }
+    completed(&coordinator).await;
+    assert_eq!(output(folder.path()), truth());
+    assert_eq!(faults.processed(), 2 * NUMBERS);
+    assert_eq!(coordinator.status().attempt, 1, "nothing failed on the way");
 }
 
 #[cfg(feature = "remote")]
