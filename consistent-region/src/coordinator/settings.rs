@@ -94,6 +94,12 @@ pub struct CoordinatorSettings {
 impl CoordinatorSettings {
     /// The defaults, for this region.
     #[must_use]
+    pub fn for_region(region: &Region) -> Self {
+        Self::new(region.name(), Shape::from(region))
+    }
+
+    /// The defaults, for a region of this name and shape.
+    #[must_use]
     pub fn new(region: impl Into<String>, shape: Shape) -> Self {
         Self {
             region: region.into(),

@@ -1,0 +1,5 @@
+//! Whole regions: a coordinator, workers, operators and a store, as a user puts them together.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod numbers;
+mod one_process;
