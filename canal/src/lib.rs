@@ -71,6 +71,7 @@ mod error;
 mod filter;
 mod identity;
 mod message;
+pub mod prelude;
 mod protocol;
 mod row;
 mod session;
@@ -91,12 +92,3 @@ pub use filter::Filter;
 pub use identity::{ClientIdentity, Password};
 pub use message::{BatchId, Message};
 pub use row::{ChangeKind, Column, Columns, RawRow, Row, RowChange, RowError};
-
-/// What most users need: `use lockkeeper_canal::prelude::*`.
-pub mod prelude {
-    pub use crate::{
-        Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
-        CanalError, ChangeKind, ClientIdentity, Entry, EntryType, EventType, Filter, Message, Row,
-        RowChange, RowError, SimpleCanalConnector,
-    };
-}

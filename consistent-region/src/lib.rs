@@ -24,6 +24,7 @@ pub mod link;
 pub mod manifest;
 pub mod operator;
 pub mod point;
+pub mod prelude;
 pub mod process;
 pub mod protocol;
 pub mod sink;

@@ -8,7 +8,7 @@ pub use crate::{
         hook_done,
     },
     error::{FencingViolation, Outcome, RpcError, RpcErrorKind},
-    gateway::{FencedGateway, Gateway, GatewayRef, RpcGateway},
+    gateway::{Fenced, FencedGateway, Gateway, GatewayRef, RpcGateway, Unfenced},
     rpc_gateway,
     server::RpcServer,
     service::RpcService,

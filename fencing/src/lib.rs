@@ -25,6 +25,7 @@ pub mod election;
 pub mod guard;
 pub mod heartbeat;
 mod leader_gateway;
+pub mod prelude;
 pub mod registration;
 pub mod retrieval;
 

@@ -78,6 +78,7 @@ mod io_thread;
 mod link;
 mod listener;
 mod peers;
+pub mod prelude;
 mod quiet_log;
 mod session;
 mod settings;

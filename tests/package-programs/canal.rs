@@ -1,5 +1,5 @@
 //! A program with lockkeeper-canal alone: a connector, ready to connect.
-use lockkeeper_canal::{CanalConnectorBuilder, CanalError, ClientIdentity, Filter};
+use lockkeeper_canal::prelude::*;
 
 fn main() -> Result<(), CanalError> {
     let connector = CanalConnectorBuilder::new(ClientIdentity::new("example"))

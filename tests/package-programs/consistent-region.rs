@@ -1,5 +1,5 @@
 //! A program with lockkeeper-consistent-region alone: the builder of a graph, which refuses an empty one.
-use lockkeeper_consistent_region::graph::Region;
+use lockkeeper_consistent_region::prelude::*;
 
 fn main() {
     match Region::builder("orders").build() {

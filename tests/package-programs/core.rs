@@ -1,5 +1,5 @@
 //! A program with lockkeeper-core alone: addresses and a service within one process.
-use lockkeeper_core::{RpcAddress, RpcError, RpcService};
+use lockkeeper_core::prelude::*;
 
 fn main() -> Result<(), RpcError> {
     let service = RpcService::builder().build()?;

@@ -1,7 +1,7 @@
 //! A program with lockkeeper-fencing alone: what a deposed leader publishes is in nobody's history.
 use std::sync::Arc;
 
-use lockkeeper_fencing::guard::{EpochGuard, GuardError, GuardStore, Guarded, MemoryGuardStore};
+use lockkeeper_fencing::prelude::*;
 
 fn main() -> Result<(), GuardError> {
     let store: Arc<dyn GuardStore> = Arc::new(MemoryGuardStore::new());

@@ -1,7 +1,7 @@
 //! A program with lockkeeper-remote: a service that other processes can call.
 // with: core
-use lockkeeper_core::{RpcError, RpcService};
-use lockkeeper_remote::RemoteBuilderExt;
+use lockkeeper_core::prelude::*;
+use lockkeeper_remote::prelude::*;
 
 #[actix_rt::main]
 async fn main() -> Result<(), RpcError> {

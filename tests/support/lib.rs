@@ -1,1 +1,6 @@
 //! What the tests across crates share: the addresses of the real servers.
+
+/// The README's examples compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
