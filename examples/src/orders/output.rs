@@ -257,6 +257,9 @@ pub struct OrdersOutput {
     lines: Vec<Line>,
     /// Changes that the output covers so far.
     changes: u64,
+    /// The cut that was prepared last. Not [`Cut::completed`]: the marker of the next cut may come
+    /// while the commit of this one is still at work.
+    previous: u64,
 }
 
 impl OrdersOutput {
@@ -268,6 +271,7 @@ impl OrdersOutput {
             sabotage,
             lines: Vec::new(),
             changes: 0,
+            previous: 0,
         }
     }
 }
@@ -292,16 +296,18 @@ impl Operator for OrdersOutput {
         self.changes += lines.iter().map(|line| line.new_changes).sum::<u64>();
         let link = ChainLink {
             cut: cut.seq,
-            previous: cut.completed,
+            previous: std::mem::replace(&mut self.previous, cut.seq),
             changes_before,
             changes_through: self.changes,
             last: cut.last,
             staged: format!("cut-{}.{}.{}", cut.seq, cut.term, cut.attempt),
         };
-        let (folder, sabotage, changes) = (self.folder.clone(), self.sabotage, self.changes);
+        let (folder, sabotage) = (self.folder.clone(), self.sabotage);
+        let (changes, through) = (self.changes, cut.seq);
         Ok(Prepared {
             state: Some(Box::new(move |writer| {
-                writer.write_all(&changes.to_be_bytes())
+                writer.write_all(&changes.to_be_bytes())?;
+                writer.write_all(&through.to_be_bytes())
             })),
             stage: Some(Box::new(move || {
                 folder.stage(&link, &lines)?;
@@ -314,15 +320,19 @@ impl Operator for OrdersOutput {
     }
 
     fn reset(&mut self, state: &mut dyn Read, _version: u32) -> Result<(), OperatorError> {
-        let mut bytes = [0; 8];
-        state.read_exact(&mut bytes)?;
-        self.changes = u64::from_be_bytes(bytes);
+        let mut number = || {
+            let mut bytes = [0; 8];
+            state
+                .read_exact(&mut bytes)
+                .map(|()| u64::from_be_bytes(bytes))
+        };
+        (self.changes, self.previous) = (number()?, number()?);
         self.lines.clear();
         Ok(())
     }
 
     fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
-        self.changes = 0;
+        (self.changes, self.previous) = (0, 0);
         self.lines.clear();
         Ok(())
     }
@@ -375,4 +385,45 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(seq: u64, completed: u64) -> Cut {
+        Cut {
+            seq,
+            term: 1,
+            attempt: 1,
+            completed,
+            last: false,
+        }
+    }
+
+    /// Prepares a cut, stages it, and gives its link and its state.
+    fn prepared(output: &mut OrdersOutput, cut: Cut) -> (ChainLink, Vec<u8>) {
+        let jobs = output.prepare(cut).unwrap();
+        let staged = jobs.stage.unwrap()().unwrap();
+        let mut state = Vec::new();
+        jobs.state.unwrap()(&mut state).unwrap();
+        let name = staged_name(&staged).unwrap();
+        let path = output.folder.staged().join(format!("{name}.json"));
+        (read_link(&path).unwrap().unwrap(), state)
+    }
+
+    #[test]
+    fn a_cut_follows_the_one_before_although_that_is_still_being_committed() {
+        let data = tempfile::tempdir().unwrap();
+        let mut output = OrdersOutput::new(OutputFolder::new(data.path()), OutputSabotage::None);
+        assert_eq!(prepared(&mut output, cut(3, 1)).0.previous, 0);
+        let (link, state) = prepared(&mut output, cut(4, 1));
+        assert_eq!(link.previous, 3);
+        prepared(&mut output, cut(5, 1));
+
+        output.reset(&mut &state[..], 1).unwrap();
+        assert_eq!(prepared(&mut output, cut(7, 4)).0.previous, 4);
+        output.reset_to_initial_state().unwrap();
+        assert_eq!(prepared(&mut output, cut(8, 0)).0.previous, 0);
+    }
 }
