@@ -33,23 +33,50 @@
 //! # }
 //! ```
 //!
+//! | store | for | what it must have |
+//! |---|---|---|
+//! | [`MemoryGuardStore`] | one process, tests | |
+//! | [`FileGuardStore`] | the processes of one host | a local file system |
+//! | `ZooKeeperGuardStore` (feature `zookeeper`) | small manifests | |
+//! | `EtcdGuardStore` (feature `etcd`) | small manifests | |
+//! | `RedisGuardStore` (feature `redis`) | one primary without fail-over | `appendfsync always` |
+//! | `ObjectGuardStore` (feature `object-store`) | several hosts, large manifests | conditional creation |
+//!
 //! When not to use it: for effects outside the store. What cannot compare an epoch has to be made
 //! harmless by the successor.
 
 mod chain;
+#[cfg(any(feature = "etcd", feature = "object-store", feature = "zookeeper"))]
+mod client_thread;
 mod entering;
 mod epoch_guard;
 mod error;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod file;
 mod memory;
 mod name;
+#[cfg(feature = "object-store")]
+mod object_store;
 mod procedure;
 mod reader;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 mod store;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
+#[cfg(feature = "etcd")]
+pub use self::etcd::EtcdGuardStore;
+#[cfg(feature = "object-store")]
+pub use self::object_store::ObjectGuardStore;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisGuardStore;
+#[cfg(feature = "zookeeper")]
+pub use self::zookeeper::ZooKeeperGuardStore;
 pub use chain::Chain;
 pub use entering::{Entering, Unusable};
 pub use epoch_guard::EpochGuard;

@@ -73,12 +73,16 @@ impl GuardStore for MemoryGuardStore {
 }
 
 pub(crate) fn check_size(name: &str, bytes: usize) -> Result<(), GuardError> {
-    if bytes <= MAX_RECORD_BYTES {
+    check_size_below(MAX_RECORD_BYTES, name, bytes)
+}
+
+pub(crate) fn check_size_below(limit: usize, name: &str, bytes: usize) -> Result<(), GuardError> {
+    if bytes <= limit {
         return Ok(());
     }
     Err(GuardError::TooLarge {
         name: name.to_owned(),
         bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
-        limit: u64::try_from(MAX_RECORD_BYTES).unwrap_or(u64::MAX),
+        limit: u64::try_from(limit).unwrap_or(u64::MAX),
     })
 }

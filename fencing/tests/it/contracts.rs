@@ -121,6 +121,20 @@ fn the_memory_store_keeps_the_contract() {
     guard_store::all(|| Shared(store.clone()));
 }
 
+#[cfg(feature = "object-store")]
+#[test]
+fn the_object_store_keeps_the_contract() {
+    use lockkeeper_fencing::guard::ObjectGuardStore;
+    use object_store::{ObjectStore, local::LocalFileSystem, memory::InMemory};
+
+    let folder = tempfile::tempdir().unwrap();
+    let local = LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    let stores: [Arc<dyn ObjectStore>; 2] = [Arc::new(InMemory::new()), Arc::new(local)];
+    for store in stores {
+        guard_store::all(|| ObjectGuardStore::new(store.clone(), "orders/checkpoints").unwrap());
+    }
+}
+
 /// Epochs of another folder cannot be compared: whoever began with the former one does not lead.
 #[tokio::test]
 async fn a_candidate_does_not_lead_in_a_folder_that_was_replaced() {

@@ -4,6 +4,5 @@
 mod contracts;
 mod leader_gateway;
 mod processes;
+mod real;
 mod registration;
-#[cfg(feature = "zookeeper")]
-mod zookeeper;

@@ -23,9 +23,22 @@ install_missing() {
   if (($(java_release java) < 17)) || { [ ! -e "$jars/complete" ] && (($(java_release javac) < 17)); }; then
     packages+=("$(jdk_package)")
   fi
+  command -v redis-server >/dev/null || packages+=(redis-server)
+  command -v redis-cli >/dev/null || packages+=(redis-tools)
+  command -v etcd >/dev/null || packages+=(etcd-server)
+  missing_protoc packages
   [ -e "$jars/complete" ] || command -v mvn >/dev/null || packages+=(maven)
   if ((${#packages[@]} > 0)); then install_packages "${packages[@]}"; fi
   build_jars "$jars"
+}
+
+# What the feature `etcd` needs to be built: protoc, and the well-known types beside it.
+missing_protoc() { # ARRAY: what is missing is added to it
+  local -n missing=$1
+  local types
+  command -v protoc >/dev/null || missing+=(protobuf-compiler)
+  types=$(dirname "$(command -v protoc || echo /usr/bin/protoc)")/../include/google/protobuf/descriptor.proto
+  [ -e "$types" ] || missing+=(libprotobuf-dev)
 }
 
 # the newest long-term JDK that the release has: 17 in Debian 12, a later one after it
@@ -41,7 +54,7 @@ jdk_package() {
 install_packages() {
   local root=() wanted=("$@") options=(--no-install-recommends -o DPkg::Lock::Timeout=300) size
   command -v apt-get >/dev/null ||
-    die "missing: ${wanted[*]}. This is no Debian: install MariaDB's server and client, a JDK of 17 or later and Maven yourself"
+    die "missing: ${wanted[*]}. This is no Debian: install MariaDB's server and client, Redis, etcd, protoc, a JDK of 17 or later and Maven yourself"
   if [ "$(id -u)" != 0 ]; then
     sudo -n true 2>/dev/null ||
       die "missing: ${wanted[*]}. As root: apt-get install --no-install-recommends ${wanted[*]}"

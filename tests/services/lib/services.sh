@@ -3,6 +3,8 @@
 . "$HERE/lib/install.sh"
 . "$HERE/lib/mariadb.sh"
 . "$HERE/lib/java.sh"
+. "$HERE/lib/redis.sh"
+. "$HERE/lib/etcd.sh"
 
 # Starts a service unless it runs. A record whose process is gone, by kill -9 or a reboot, counts as not running;
 # one that runs may have been started by a call that was killed while it waited.
@@ -21,6 +23,8 @@ await_service() { # NAME
   case $1 in
     mariadb) wait_ready mariadb 60 "$DIR/mariadb/mariadb.log" mariadb_answers ;;
     zookeeper) wait_ready zookeeper 30 "$DIR/zookeeper/zookeeper.log" zookeeper_answers ;;
+    redis) wait_ready redis 30 "$DIR/redis/redis.log" redis_answers ;;
+    etcd) wait_ready etcd 60 "$DIR/etcd/etcd.log" etcd_answers ;;
     canal*) wait_ready "$1" 90 "$DIR/$1/canal.log" canal_answers "$1" ;;
   esac
 }
@@ -34,6 +38,8 @@ print_addresses() {
     echo "LOCKKEEPER_MYSQL_PASSWORD_FILE=$DIR/mariadb/password"
   fi
   if alive zookeeper; then echo "LOCKKEEPER_ZOOKEEPER=$(address zookeeper)"; fi
+  if alive redis; then echo "LOCKKEEPER_REDIS=$(address redis)"; fi
+  if alive etcd; then echo "LOCKKEEPER_ETCD=$(address etcd)"; fi
   if alive canal || alive canal-ha-1; then
     echo "LOCKKEEPER_CANAL_USER=canal"
     echo "LOCKKEEPER_CANAL_PASSWORD_FILE=$DIR/canal-password"

@@ -16,6 +16,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 use zookeeper_client::Client;
 
+use super::address;
+
+const SERVER: &str = "LOCKKEEPER_ZOOKEEPER";
+
 struct Ensemble {
     address: String,
     root: String,
@@ -62,25 +66,9 @@ impl ElectionStore for Ensemble {
     }
 }
 
-/// The server's address; `None` after saying that the test is skipped.
-fn address(test: &str) -> Option<String> {
-    match std::env::var("LOCKKEEPER_ZOOKEEPER") {
-        Ok(address) => Some(address),
-        Err(_) => {
-            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-            assert!(
-                !in_ci,
-                "LOCKKEEPER_ZOOKEEPER is not set, and in CI nothing may be skipped"
-            );
-            println!("SKIPPED {test}: set LOCKKEEPER_ZOOKEEPER=host:port to a ZooKeeper server");
-            None
-        }
-    }
-}
-
 #[tokio::test]
 async fn the_zookeeper_driver_keeps_the_contract() {
-    let Some(address) = address("the_zookeeper_driver_keeps_the_contract") else {
+    let Some(address) = address(SERVER, "the_zookeeper_driver_keeps_the_contract") else {
         return;
     };
     election::all(|| Ensemble::new(&address)).await;
@@ -172,7 +160,9 @@ async fn next(told: &mut UnboundedReceiver<Told>) -> Told {
 #[tokio::test]
 async fn a_leader_whose_link_goes_silent_has_stopped_before_the_next_one_leads() {
     let test = "a_leader_whose_link_goes_silent_has_stopped_before_the_next_one_leads";
-    let Some(address) = address(test) else { return };
+    let Some(address) = address(SERVER, test) else {
+        return;
+    };
     let root = format!("/lockkeeper-test-{}", Uuid::new_v4());
     let link = Link::to(&address);
     let (old, mut old_told) = contend(&link.address, &root).await;
