@@ -187,7 +187,8 @@ impl Machine {
             // Until its deadline the old lease holds: the coordinator counts longer than we do.
             Refusal::NotRegistered { .. } => self.register_anew(now),
             Refusal::NotLeading => self.register_anew(now + RETRY),
-            Refusal::NameInUse { remaining, .. } => self.register_anew(now + remaining.max(RETRY)),
+            // not all of `remaining`: the other process may be proved dead before its lease ends
+            Refusal::NameInUse { .. } => self.register_anew(now + RETRY),
             Refusal::AnotherGraph { .. } | Refusal::AnotherRegion { .. } => {
                 self.finish(Err(refusal));
             }
