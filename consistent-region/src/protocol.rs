@@ -177,6 +177,9 @@ pub enum Order {
     Drain {
         /// No cut follows this one: the region ends with it, or is stopped by request.
         last: bool,
+        /// The complete cut before it; 0: none. Travels with the marker, because the news of its
+        /// completion may reach an operator later than the marker does.
+        completed: u64,
     },
     /// Start operators: go on; tuples now belong to cut `stamp.seq`. Sent to every worker. A new
     /// coordinator that goes on without a reset sends it too: adopt its term, nothing else.

@@ -171,7 +171,14 @@ mod tests {
     #[test]
     fn a_reset_drops_what_has_not_left_and_leaves_no_hole_in_the_numbers() {
         let mut outbox = Outbox::new(7);
-        outbox.hold(0, Stamp::default(), Order::Drain { last: false });
+        outbox.hold(
+            0,
+            Stamp::default(),
+            Order::Drain {
+                last: false,
+                completed: 0,
+            },
+        );
         outbox.release(0, MS, MS);
         outbox.hold(5, Stamp::default(), Order::Resume);
         outbox.drop_held();

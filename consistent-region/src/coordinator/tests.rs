@@ -374,7 +374,7 @@ async fn a_stopped_region_takes_a_final_cut_and_ends() {
     worker.reset().await;
     handle.stop().await.unwrap();
     let notice = worker.next().await;
-    assert_eq!(notice.order, Order::Drain { last: true });
+    assert!(matches!(notice.order, Order::Drain { last: true, .. }));
     worker.checkpoint(notice.stamp).await;
     let notice = worker.next().await;
     assert!(
@@ -539,5 +539,30 @@ mod elected {
         for service in [one_service, other_service, worker_service] {
             service.terminate().await.unwrap();
         }
+    }
+}
+
+#[actix::test]
+async fn a_drain_names_the_cut_before_it_although_its_completion_may_not_be_known_yet() {
+    let store: Arc<dyn CheckpointStore> = Arc::new(MemoryStore::new());
+    let handle = start(Arc::clone(&store));
+    let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
+    worker.reset().await;
+    let mut before = 0;
+    for _ in 0..3 {
+        handle.cut().await.unwrap();
+        let notice = loop {
+            let notice = worker.next().await;
+            if matches!(notice.order, Order::Drain { .. }) {
+                break notice;
+            }
+        };
+        let drain = Order::Drain {
+            last: false,
+            completed: before,
+        };
+        assert_eq!(notice.order, drain);
+        worker.checkpoint(notice.stamp).await;
+        before = notice.stamp.seq;
     }
 }

@@ -14,7 +14,11 @@ pub(crate) enum Control {
     /// Close the streams of the attempt before, stand at `restore`, open these streams, pause.
     Reset(Box<Reset>),
     /// A start operator pauses and drains.
-    Drain { stamp: Stamp, last: bool },
+    Drain {
+        stamp: Stamp,
+        last: bool,
+        completed: u64,
+    },
     /// A start operator goes on.
     Resume,
     /// The cut is complete in the whole region: commit and tell the operator.

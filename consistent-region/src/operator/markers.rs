@@ -76,7 +76,11 @@ mod tests {
     use super::*;
 
     fn marker(seq: u64) -> Marker {
-        Marker { seq, last: false }
+        Marker {
+            seq,
+            last: false,
+            completed: 0,
+        }
     }
 
     #[test]

@@ -184,7 +184,11 @@ impl<A: Operator> Pump<A> {
                 }
                 Turn::Again
             }
-            Control::Drain { stamp, last } => {
+            Control::Drain {
+                stamp,
+                last,
+                completed,
+            } => {
                 let Some(streams) = &mut self.streams else {
                     return Turn::Again;
                 };
@@ -199,6 +203,7 @@ impl<A: Operator> Pump<A> {
                     Marker {
                         seq: stamp.seq,
                         last,
+                        completed,
                     },
                 )
             }
@@ -332,7 +337,7 @@ impl<A: Operator> Pump<A> {
             seq,
             term,
             attempt,
-            completed: self.completed,
+            completed: marker.completed,
             last: marker.last,
         };
         let prepared = match guarded(|| actor.prepare(cut)) {

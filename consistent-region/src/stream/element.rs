@@ -22,4 +22,6 @@ pub(crate) enum Item<T> {
 pub(crate) struct Marker {
     pub(crate) seq: u64,
     pub(crate) last: bool,
+    /// The complete cut before this one.
+    pub(crate) completed: u64,
 }

@@ -29,6 +29,8 @@ pub enum Frame {
         seq: u64,
         /// The region ends with it.
         last: bool,
+        /// The complete cut before it; 0: none.
+        completed: u64,
     },
 }
 
@@ -110,7 +112,15 @@ impl<T: Tuple> Outbound for TypedOutbound<T> {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<Vec<Frame>, String>>> {
         Box::pin(async {
             Some(match self.next_item().await? {
-                Item::Marker(Marker { seq, last }) => Ok(vec![Frame::Drain { seq, last }]),
+                Item::Marker(Marker {
+                    seq,
+                    last,
+                    completed,
+                }) => Ok(vec![Frame::Drain {
+                    seq,
+                    last,
+                    completed,
+                }]),
                 Item::Batch(tuples) => {
                     let mut frames = Vec::with_capacity(1);
                     encode(&tuples, &mut frames).map(|()| frames)
@@ -169,7 +179,15 @@ impl<T: Tuple> Inbound for TypedInbound<T> {
                 });
             }
             let item = match frame {
-                Frame::Drain { seq, last } => Item::Marker(Marker { seq, last }),
+                Frame::Drain {
+                    seq,
+                    last,
+                    completed,
+                } => Item::Marker(Marker {
+                    seq,
+                    last,
+                    completed,
+                }),
                 Frame::Batch(Payload(bytes)) => Item::Batch(
                     rmp_serde::from_slice(&bytes)
                         .map_err(|error| StreamRefusal::Undecodable(error.to_string()))?,
@@ -259,7 +277,11 @@ mod tests {
             got: 2,
         };
         assert_eq!(inbound.deliver(2, batch(&[5])).await, Err(gap));
-        let drain = Frame::Drain { seq: 9, last: true };
+        let drain = Frame::Drain {
+            seq: 9,
+            last: true,
+            completed: 7,
+        };
         assert_eq!(inbound.deliver(1, drain).await, Ok(()));
         drop(inbound);
         let mut got = Vec::new();
@@ -271,7 +293,11 @@ mod tests {
             got,
             [
                 Item::Batch(vec![1, 2]),
-                Item::Marker(Marker { seq: 9, last: true })
+                Item::Marker(Marker {
+                    seq: 9,
+                    last: true,
+                    completed: 7
+                })
             ]
         );
     }
@@ -309,6 +335,7 @@ mod tests {
         send(Item::Marker(Marker {
             seq: 1,
             last: false,
+            completed: 0,
         }));
         send(Item::Batch(vec![
             "x".repeat(PART_BYTES),

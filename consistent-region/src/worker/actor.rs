@@ -236,8 +236,14 @@ impl RegionWorker {
                 instance,
                 stamp,
                 last,
+                completed,
             } => {
-                self.control(&instance, Control::Drain { stamp, last });
+                let drain = Control::Drain {
+                    stamp,
+                    last,
+                    completed,
+                };
+                self.control(&instance, drain);
             }
             Action::Resume { instance } => self.control(&instance, Control::Resume),
             Action::Checkpointed {

@@ -105,6 +105,7 @@ pub(crate) enum Action {
         instance: InstanceId,
         stamp: Stamp,
         last: bool,
+        completed: u64,
     },
     Resume {
         instance: InstanceId,

@@ -87,7 +87,8 @@ impl Machine {
         self.record.highest = self.record.highest.max(seq + 1);
         self.record.next_cut = seq;
         self.append();
-        self.order_participants(&Order::Drain { last });
+        let completed = self.record.completed;
+        self.order_participants(&Order::Drain { last, completed });
         let part = |worker| (worker, Part::default());
         self.state = State::Round(Round {
             seq,

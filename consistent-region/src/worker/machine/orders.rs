@@ -42,7 +42,7 @@ impl Machine {
             } => {
                 self.reset(stamp, placement, restore, first_start);
             }
-            Order::Drain { last } => {
+            Order::Drain { last, completed } => {
                 self.stamp = stamp;
                 self.cut_wanted = false;
                 self.begin_round(stamp.seq);
@@ -51,6 +51,7 @@ impl Machine {
                         instance,
                         stamp,
                         last,
+                        completed,
                     });
                 }
             }

@@ -236,13 +236,23 @@ fn s3_repeated_early_and_stale_notices_are_dropped_and_counted() {
     );
     machine.step(
         at(1),
-        notice(2, stamp(3, 4, 0), Order::Drain { last: false }),
+        notice(
+            2,
+            stamp(3, 4, 0),
+            Order::Drain {
+                last: false,
+                completed: 0,
+            },
+        ),
     );
     let mut foreign = Notice {
         number: 3,
         worker_epoch: 8,
         stamp: stamp(3, 5, 1),
-        order: Order::Drain { last: false },
+        order: Order::Drain {
+            last: false,
+            completed: 0,
+        },
     };
     machine.step(at(1), Event::Notice(foreign.clone()));
     assert_eq!(
@@ -262,7 +272,8 @@ fn s3_repeated_early_and_stale_notices_are_dropped_and_counted() {
         [Action::Drain {
             instance: id("source", 0),
             stamp,
-            last: false
+            last: false,
+            completed: 0,
         }]
     );
 }
@@ -271,7 +282,17 @@ fn s3_repeated_early_and_stale_notices_are_dropped_and_counted() {
 fn a_round_is_told_when_the_last_instance_has_done_its_part() {
     let mut machine = standing();
     let round = stamp(3, 5, 1);
-    machine.step(at(1), notice(2, round, Order::Drain { last: false }));
+    machine.step(
+        at(1),
+        notice(
+            2,
+            round,
+            Order::Drain {
+                last: false,
+                completed: 0,
+            },
+        ),
+    );
     let prepared = InstanceEvent::Prepared { last: false };
     assert_eq!(
         machine.step(at(1), report(id("source", 0), 1, round, prepared.clone())),
@@ -445,7 +466,17 @@ fn another_graph_ends_the_worker() {
 fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round() {
     let mut machine = standing();
     let round = stamp(3, 5, 1);
-    machine.step(at(1), notice(2, round, Order::Drain { last: false }));
+    machine.step(
+        at(1),
+        notice(
+            2,
+            round,
+            Order::Drain {
+                last: false,
+                completed: 0,
+            },
+        ),
+    );
     for (instance, launch) in [(id("source", 0), 1), (id("totals", 0), 2)] {
         let prepared = InstanceEvent::Prepared { last: false };
         machine.step(at(1), report(instance, launch, round, prepared));

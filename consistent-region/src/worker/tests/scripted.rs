@@ -135,7 +135,8 @@ impl Scripted {
 
     /// A cut up to its last durable object: what its manifest would say.
     pub(crate) async fn cut(&mut self, last: bool) -> Result<RestorePoint, ProgressEvent> {
-        self.order(Order::Drain { last });
+        let completed = self.stamp.seq.saturating_sub(1);
+        self.order(Order::Drain { last, completed });
         let mut prepared = false;
         loop {
             let progress = self.progress().await;
