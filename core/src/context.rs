@@ -1,11 +1,11 @@
 //! What a handler can know about the call that it handles.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, fmt, sync::Arc};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::{token::FencingToken, transport::Caller};
+use crate::{endpoint::entry::Header, token::FencingToken, transport::Caller};
 
 thread_local! {
     static CURRENT: RefCell<Option<CallContext>> = const { RefCell::new(None) };
@@ -15,30 +15,26 @@ thread_local! {
 ///
 /// [`CallContext::current`] is set while `handle` runs; a handler that returns a future takes it
 /// before the first await.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CallContext {
-    method: &'static str,
-    caller: Caller,
-    deadline: Option<Instant>,
-    token: Option<FencingToken>,
+    call: Arc<dyn HasHeader>,
     cancellation: Option<CancellationToken>,
 }
 
+/// A call whose header outlives its handler's start: contexts are made without copying it.
+pub(crate) trait HasHeader: Send + Sync {
+    fn header(&self) -> &Header;
+}
+
+impl HasHeader for Header {
+    fn header(&self) -> &Header {
+        self
+    }
+}
+
 impl CallContext {
-    pub(crate) fn new(
-        method: &'static str,
-        caller: Caller,
-        deadline: Option<Instant>,
-        token: Option<FencingToken>,
-        cancellation: Option<CancellationToken>,
-    ) -> Self {
-        Self {
-            method,
-            caller,
-            deadline,
-            token,
-            cancellation,
-        }
+    pub(crate) fn new(call: Arc<dyn HasHeader>, cancellation: Option<CancellationToken>) -> Self {
+        Self { call, cancellation }
     }
 
     /// The call that this thread handles right now; `None` outside `handle`, and for messages that
@@ -56,31 +52,31 @@ impl CallContext {
 
     /// The present call's deadline, without the cost of a whole context.
     pub(crate) fn current_deadline() -> Option<Instant> {
-        CURRENT.with_borrow(|current| current.as_ref().and_then(|context| context.deadline))
+        CURRENT.with_borrow(|current| current.as_ref().and_then(Self::deadline))
     }
 
     /// The message type's name.
     #[must_use]
     pub fn method(&self) -> &'static str {
-        self.method
+        self.call.header().method
     }
 
     /// Who calls.
     #[must_use]
     pub fn caller(&self) -> &Caller {
-        &self.caller
+        &self.call.header().caller
     }
 
     /// When the caller stops waiting; `None` for one-way messages.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.call.header().deadline
     }
 
     /// The token under which the call was accepted; `None` for gateways that are not fenced.
     #[must_use]
     pub fn token(&self) -> Option<FencingToken> {
-        self.token
+        self.call.header().check.token()
     }
 
     /// True once nobody wants the answer any more, or the token it ran under was revoked.
@@ -106,5 +102,16 @@ impl CallContext {
         let result = body();
         let context = CURRENT.replace(outer);
         (result, context.and_then(|context| context.cancellation))
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("method", &self.method())
+            .field("caller", self.caller())
+            .field("deadline", &self.deadline())
+            .field("is_cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
 //! The serving side: an actix actor with a life cycle, an inbox of its own and a token.
 //!
 //! Calls do not wait in actix's mailbox, which has no bound for `do_send`, one queue for all, and
-//! is lost with a panic. Each endpoint owns an [`inbox`](self) outside the actor; the mailbox
-//! carries only one coalesced wake-up, an [`Invocation`]. Messages that are sent to the actor's raw
+//! is lost with a panic. Each endpoint owns an inbox outside the actor, and the actor a future that
+//! empties it in short turns; the mailbox carries only hooks, as [`Invocation`]s. Messages that are sent to the actor's raw
 //! `Addr` pass all this by: no state, token or deadline is checked for them.
 
 pub use self::{
@@ -13,6 +13,7 @@ pub use self::{
     traits::{HookFuture, HookResult, RpcEndpoint, RpcLifecycle, Serves, hook_done},
 };
 
+pub(crate) mod call;
 pub(crate) mod core;
 pub(crate) mod entry;
 pub(crate) mod fence;
@@ -27,3 +28,4 @@ pub(crate) mod restart;
 pub(crate) mod session;
 pub(crate) mod supervisor;
 mod traits;
+mod turn;

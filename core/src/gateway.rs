@@ -25,6 +25,7 @@ mod descriptor;
 mod handle;
 #[doc(hidden)]
 pub mod macro_support;
+mod patrol;
 mod reference;
 mod request;
 

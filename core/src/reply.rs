@@ -1,5 +1,5 @@
-//! How an answer gets back to its caller.
+//! Answers inside the process.
 
-pub(crate) use self::slot::{Replier, Waiter, slot};
+pub(crate) use self::slot::{Answer, Replier, Slot, Waiter, dropped_unanswered, slot};
 
-pub(crate) mod slot;
+mod slot;

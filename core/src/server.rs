@@ -258,6 +258,7 @@ impl<A: RpcEndpoint> StatusSource for EndpointStatus<A> {
             .with("handled", self.0.handled())
             .with("waiting", messages)
             .with("waiting bytes", bytes)
+            .with("oldest waiting, seconds", self.0.inbox.age().as_secs_f64())
             .with("in flight", self.0.pending_methods().len())
             .with("incarnation", self.0.incarnation().number)
     }

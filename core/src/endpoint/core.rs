@@ -8,17 +8,18 @@ use std::{
     },
 };
 
-use actix::Addr;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    RpcEndpoint, ServedGateway,
-    entry::{CallBody, Entry, Header, Job, Work},
+    Method, RpcEndpoint, ServedGateway,
+    entry::{Call, Entry, Header, Job, QueuedJob},
     fence::{Begun, Fence, TokenCheck},
     inbox::{Inbox, Rejected},
     incarnation::Incarnation,
-    invocation::Invocation,
     lifecycle::{Control, EndpointState, Event},
 };
 use crate::{
@@ -45,6 +46,8 @@ pub(crate) struct Core<A: RpcEndpoint> {
     pub(crate) address: RpcAddress,
     pub(crate) shared: Arc<Shared>,
     pub(crate) gateways: Vec<ServedGateway<A>>,
+    /// The methods of all gateways, one after the other.
+    pub(crate) methods: Vec<&'static Method<A>>,
     pub(crate) inbox: Inbox<A>,
     pub(crate) fence: Fence,
     /// A panic caught in a handler ends the incarnation.
@@ -84,11 +87,13 @@ impl<A: RpcEndpoint> Core<A> {
     ) -> (Self, Ends) {
         let (requests, request_end) = mpsc::channel(CONTROL_LANE);
         let (events, event_end) = mpsc::unbounded_channel();
+        let gateways = A::gateways();
         let core = Self {
             address,
             inbox: Inbox::new(shared.settings.inbox),
             shared,
-            gateways: A::gateways(),
+            methods: gateways.iter().flat_map(|g| g.methods).collect(),
+            gateways,
             fence: Fence::new(token),
             restart_after_panic,
             requests,
@@ -112,50 +117,37 @@ impl<A: RpcEndpoint> Core<A> {
 
     /// Puts an entry into the inbox and wakes the actor if need be.
     pub(crate) fn push(self: &Arc<Self>, entry: Entry<A>) -> Result<(), Rejected<A>> {
-        self.inbox
-            .push(entry, |actor| self.wake_up(actor))
-            .map_err(|mut rejected| {
-                rejected.1 = rejected.1.in_context(&self.address);
-                rejected
-            })
-    }
-
-    /// Begins a turn if something waits that can run.
-    pub(crate) fn wake(self: &Arc<Self>) {
-        self.inbox.wake(|actor| self.wake_up(actor));
-    }
-
-    fn wake_up(self: &Arc<Self>, actor: &Addr<A>) {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "wake-ups are coalesced: at most one is in the mailbox"
-        )]
-        actor.do_send(Invocation::turn(self));
+        self.inbox.push(entry).map_err(|mut rejected| {
+            rejected.1 = rejected.1.in_context(&self.address);
+            rejected
+        })
     }
 
     /// Answers an entry that won't run: the caller if it asks, else a dead letter.
     pub(crate) fn refuse(&self, entry: Entry<A>, error: RpcError) {
-        let Entry { header, work } = entry;
-        match work {
-            Work::Call { body, .. } => self.refuse_call(header, body, error),
-            Work::Job(job) => job.refuse(error),
+        match entry {
+            Entry::Call { call, .. } => self.refuse_call(call, error),
+            Entry::Job(job) => job.job.refuse(error),
         }
     }
 
-    pub(crate) fn refuse_call(&self, header: Header, body: CallBody, error: RpcError) {
-        self.shared.dead_letters.refusal(error.kind());
-        if body.is_ask() {
-            body.refuse(error);
+    pub(crate) fn refuse_call(&self, call: Call, error: RpcError) {
+        let kind = error.kind();
+        if !call.is_ask() {
+            self.shared.dead_letters.refusal(kind);
+            self.dead_letter(call.header(), error);
+        } else if call.refuse(error) {
+            self.shared.dead_letters.refusal(kind);
         } else {
-            self.dead_letter(header, error);
+            self.shared.dead_letters.refusal(RpcErrorKind::Cancelled);
         }
     }
 
-    pub(crate) fn dead_letter(&self, header: Header, reason: RpcError) {
+    pub(crate) fn dead_letter(&self, header: &Header, reason: RpcError) {
         self.shared.dead_letters.letter(&DeadLetter {
             endpoint: self.address.endpoint().clone(),
             method: header.method,
-            caller: header.caller,
+            caller: header.caller.clone(),
             reason,
         });
     }
@@ -168,18 +160,25 @@ impl<A: RpcEndpoint> Core<A> {
         };
         let header = Header {
             method: name,
+            sent: Instant::now(),
             deadline: None,
             check,
             caller: crate::transport::Caller::Local,
             bytes: size_of_val(&*job),
         };
-        if let Err(rejected) = self.push(Entry {
-            header,
-            work: Work::Job(job),
-        }) {
+        let queued = QueuedJob { header, job };
+        if let Err(rejected) = self.push(Entry::Job(Box::new(queued))) {
             let (entry, error) = *rejected;
             self.refuse(entry, error);
         }
+    }
+
+    /// The place of a gateway's method in the endpoint's table.
+    pub(crate) fn method(&self, gateway: usize, method: u16) -> Option<usize> {
+        let (before, rest) = self.gateways.split_at_checked(gateway)?;
+        let before = before.iter().map(|g| g.methods.len()).sum::<usize>();
+        let method = usize::from(method);
+        (method < rest.first()?.methods.len()).then_some(before + method)
     }
 
     /// What work of the endpoint's own must show: its present token, if it is fenced.
@@ -187,7 +186,7 @@ impl<A: RpcEndpoint> Core<A> {
         if !<A::Fencing as crate::gateway::FencingMode>::FENCED {
             return Ok(TokenCheck::None);
         }
-        self.fence.token().map(TokenCheck::Token).ok_or_else(|| {
+        self.fence.token().map(TokenCheck::of).ok_or_else(|| {
             RpcError::new(
                 RpcErrorKind::Fenced(crate::error::FencingViolation::NotLeader),
                 format!("{} has no token: it does not lead", self.address),
@@ -323,7 +322,7 @@ impl<A: RpcEndpoint> Drop for Pending<A> {
         let is_present = lock(&self.core.incarnation).number == self.incarnation.number;
         if A::SERIAL && is_present {
             self.core.busy.store(false, Ordering::SeqCst);
-            self.core.wake();
+            self.core.inbox.wake();
         }
     }
 }

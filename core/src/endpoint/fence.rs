@@ -4,7 +4,7 @@
 //! token no call begins under the old one, and the old one's calls are known to be over when their
 //! count is zero.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -34,12 +34,25 @@ struct State {
 }
 
 /// What a call must show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenCheck {
     /// The gateway is not fenced.
     None,
-    /// The caller's token, which must be the endpoint's.
-    Token(FencingToken),
+    /// The caller's token, which must be the endpoint's. Shared: each call carries it.
+    Token(Arc<FencingToken>),
+}
+
+impl TokenCheck {
+    pub(crate) fn of(token: FencingToken) -> Self {
+        Self::Token(Arc::new(token))
+    }
+
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        match self {
+            Self::None => None,
+            Self::Token(token) => Some(**token),
+        }
+    }
 }
 
 /// A call that has begun; hand it back with [`Fence::end`].
@@ -73,13 +86,13 @@ impl Fence {
     }
 
     /// Checks without beginning anything: for handshakes.
-    pub(crate) fn check(&self, check: TokenCheck) -> Result<(), RpcError> {
+    pub(crate) fn check(&self, check: &TokenCheck) -> Result<(), RpcError> {
         compare(self.lock().token, check)
     }
 
     /// Checks a call's token and counts the call.
-    pub(crate) fn begin(&self, check: TokenCheck) -> Result<Begun, RpcError> {
-        if check == TokenCheck::None {
+    pub(crate) fn begin(&self, check: &TokenCheck) -> Result<Begun, RpcError> {
+        if matches!(check, TokenCheck::None) {
             return Ok(Begun { generation: None });
         }
         let mut state = self.lock();
@@ -165,7 +178,7 @@ impl Fence {
     }
 }
 
-fn compare(own: Option<FencingToken>, check: TokenCheck) -> Result<(), RpcError> {
+fn compare(own: Option<FencingToken>, check: &TokenCheck) -> Result<(), RpcError> {
     let TokenCheck::Token(theirs) = check else {
         return Ok(());
     };
@@ -175,7 +188,7 @@ fn compare(own: Option<FencingToken>, check: TokenCheck) -> Result<(), RpcError>
             format!("the endpoint has no token: it does not lead; the caller has {theirs}"),
         ));
     };
-    let violation = match own.relation(&theirs) {
+    let violation = match own.relation(theirs) {
         TokenRelation::Same => return Ok(()),
         TokenRelation::OtherIsStale => FencingViolation::CallerIsStale,
         TokenRelation::OwnIsStale => FencingViolation::EndpointIsStale,
@@ -201,7 +214,7 @@ mod tests {
         let fence = Fence::new(Some(token(2)));
         let kind = |epoch| {
             fence
-                .begin(TokenCheck::Token(token(epoch)))
+                .begin(&TokenCheck::of(token(epoch)))
                 .map_err(|e| e.kind())
                 .err()
         };
@@ -219,12 +232,12 @@ mod tests {
     #[tokio::test]
     async fn quiet_waits_for_calls_of_the_old_token_only() {
         let fence = Fence::new(Some(token(1)));
-        let old = fence.begin(TokenCheck::Token(token(1))).unwrap();
+        let old = fence.begin(&TokenCheck::of(token(1))).unwrap();
         let revoked = fence.revoked(&old).unwrap();
         assert!(!revoked.is_cancelled());
         fence.swap(Some(token(2)));
         assert!(revoked.is_cancelled() && fence.revoked(&old).unwrap().is_cancelled());
-        let new = fence.begin(TokenCheck::Token(token(2))).unwrap();
+        let new = fence.begin(&TokenCheck::of(token(2))).unwrap();
         let mut quiet = tokio_test_pending(fence.quiet());
         assert!(quiet.poll().is_none());
         fence.end(&old);

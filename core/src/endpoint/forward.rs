@@ -2,31 +2,27 @@
 
 use std::future::{pending, poll_fn};
 
+use actix::Message;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    RpcEndpoint,
-    core::Pending,
-    entry::{Header, Reply},
-};
+use super::{RpcEndpoint, core::Pending, entry::Reply};
 use crate::error::{RpcError, RpcErrorKind, TimeoutPhase};
 
 /// Brings the result to the caller; or says why there is none: the endpoint's end, or the deadline.
 /// Tells the handler when its answer is not wanted any more. `pending` counts the call until its
 /// handler is really done.
-pub(crate) async fn forward<A: RpcEndpoint, R>(
-    mut result: oneshot::Receiver<R>,
-    reply: Reply<R>,
-    header: Header,
+pub(crate) async fn forward<A: RpcEndpoint, M: Message<Result: Send> + Send + 'static>(
+    mut result: oneshot::Receiver<M::Result>,
+    reply: Reply<M>,
     cancellation: Option<CancellationToken>,
     pending: Pending<A>,
 ) {
     let begin = Instant::now();
-    let method = header.method;
+    let (method, deadline) = (reply.header().method, reply.header().deadline);
     let mut reply = Some(reply);
     let mut is_revoked = false;
-    while let Some(waiting) = reply.take_if(|reply| reply.is_ask()) {
+    while let Some(mut waiting) = reply.take_if(|reply| reply.is_ask()) {
         tokio::select! {
             biased;
             value = &mut result => {
@@ -40,21 +36,21 @@ pub(crate) async fn forward<A: RpcEndpoint, R>(
                         Err(RpcError::new(RpcErrorKind::NoReply, text))
                     }
                 };
-                waiting.answer(method, answer);
+                waiting.answer(answer);
                 return;
             }
             cause = pending.incarnation.ended() => {
-                waiting.answer(method, Err(cause));
+                waiting.answer(Err(cause));
                 cancel(cancellation.as_ref());
                 return;
             }
             () = abandoned(&waiting, cancellation.as_ref()), if !is_revoked => {
                 cancel(cancellation.as_ref());
             }
-            () = deadline(&waiting, header.deadline) => {
+            () = passed(&waiting, deadline) => {
                 let limit = Instant::now().duration_since(begin);
                 let error = RpcError::timeout(&method, limit, TimeoutPhase::Sent);
-                waiting.answer(method, Err(error));
+                waiting.answer(Err(error));
                 cancel(cancellation.as_ref());
             }
             () = pending.revoked(), if !is_revoked => {
@@ -87,17 +83,23 @@ async fn revoked<A: RpcEndpoint>(pending: &Pending<A>, cancellation: Option<&Can
 }
 
 /// Resolves when the caller gives up: in this process, or, as its transport says, in another.
-async fn abandoned<R>(reply: &Reply<R>, cancellation: Option<&CancellationToken>) {
-    match (reply, cancellation) {
-        (Reply::Encoded { .. }, Some(cancellation)) => cancellation.cancelled().await,
+async fn abandoned<M: Message<Result: Send> + Send + 'static>(
+    reply: &Reply<M>,
+    cancellation: Option<&CancellationToken>,
+) {
+    match cancellation {
+        Some(cancellation) if reply.is_encoded() => cancellation.cancelled().await,
         _ => poll_fn(|context| reply.poll_abandoned(context)).await,
     }
 }
 
 /// Callers in this process watch their deadline themselves; for those in another one, both do.
-async fn deadline<R>(reply: &Reply<R>, deadline: Option<Instant>) {
-    match (reply, deadline) {
-        (Reply::Encoded { .. }, Some(deadline)) => tokio::time::sleep_until(deadline).await,
+async fn passed<M: Message<Result: Send> + Send + 'static>(
+    reply: &Reply<M>,
+    deadline: Option<Instant>,
+) {
+    match deadline {
+        Some(deadline) if reply.is_encoded() => tokio::time::sleep_until(deadline).await,
         _ => pending().await,
     }
 }

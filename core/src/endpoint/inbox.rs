@@ -8,8 +8,10 @@ use std::{
     collections::VecDeque,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::Waker,
+    time::Duration,
 };
 
 use actix::Addr;
@@ -39,6 +41,12 @@ impl Default for InboxLimits {
 
 pub(crate) struct Inbox<A: RpcEndpoint> {
     lanes: Mutex<Lanes<A>>,
+    /// A wake-up is under way, or a turn runs; changes under the lock only.
+    woken: AtomicBool,
+    /// What the present turn has taken out and not begun: it counts as waiting. Written by the
+    /// turn's thread only.
+    turn_messages: AtomicUsize,
+    turn_bytes: AtomicUsize,
     limits: InboxLimits,
     room: Notify,
     room_waiters: AtomicUsize,
@@ -48,9 +56,9 @@ struct Lanes<A: RpcEndpoint> {
     gate: Gate,
     calls: VecDeque<Entry<A>>,
     bytes: usize,
-    /// A wake-up is under way, or a turn runs.
-    woken: bool,
     actor: Option<Addr<A>>,
+    /// The task in which the actor lives, while it waits for a wake-up.
+    task: Option<Waker>,
 }
 
 /// An entry that was not taken, and why.
@@ -63,9 +71,12 @@ impl<A: RpcEndpoint> Inbox<A> {
                 gate: Gate::Refuse,
                 calls: VecDeque::new(),
                 bytes: 0,
-                woken: false,
                 actor: None,
+                task: None,
             }),
+            woken: AtomicBool::new(false),
+            turn_messages: AtomicUsize::new(0),
+            turn_bytes: AtomicUsize::new(0),
             limits,
             room: Notify::new(),
             room_waiters: AtomicUsize::new(0),
@@ -77,81 +88,150 @@ impl<A: RpcEndpoint> Inbox<A> {
     }
 
     /// Puts an entry in, and wakes the actor if need be.
-    pub(crate) fn push(
-        &self,
-        entry: Entry<A>,
-        wake_up: impl FnOnce(&Addr<A>),
-    ) -> Result<(), Rejected<A>> {
+    pub(crate) fn push(&self, entry: Entry<A>) -> Result<(), Rejected<A>> {
+        let bytes = entry.header().bytes;
         let mut lanes = self.lock();
-        let refusal = match &lanes.gate {
-            Gate::Open | Gate::Hold => None,
-            Gate::Refuse => Some(not_started()),
-            Gate::Closed(cause) => Some(cause.clone()),
+        let refusal = match lanes.gate.refusal() {
+            None => self.full(&lanes, bytes),
+            refusal => refusal,
         };
-        let refusal = refusal.or_else(|| self.full(&lanes, entry.header.bytes));
         if let Some(error) = refusal {
             drop(lanes);
             return Err(Box::new((entry, error)));
         }
-        lanes.bytes += entry.header.bytes;
+        lanes.bytes += bytes;
         lanes.calls.push_back(entry);
-        lanes.wake_up(wake_up);
+        self.wake_up(lanes);
         Ok(())
     }
 
     fn full(&self, lanes: &Lanes<A>, more_bytes: usize) -> Option<RpcError> {
         let InboxLimits { messages, bytes } = self.limits;
-        if lanes.calls.len() >= messages {
+        let (waiting, waiting_bytes) = self.count(lanes);
+        if waiting >= messages {
             return Some(RpcError::new(
                 RpcErrorKind::Full,
                 format!("the inbox holds {messages} messages, its limit"),
             ));
         }
-        (!lanes.calls.is_empty() && lanes.bytes.saturating_add(more_bytes) > bytes).then(|| {
+        (waiting > 0 && waiting_bytes.saturating_add(more_bytes) > bytes).then(|| {
             RpcError::new(
                 RpcErrorKind::Full,
-                format!("the inbox holds {} of at most {bytes} bytes", lanes.bytes),
+                format!("the inbox holds {waiting_bytes} of at most {bytes} bytes"),
             )
         })
     }
 
-    /// The next entry of a turn; `None` ends the turn, and the next push or [`wake`](Self::wake)
-    /// begins another.
-    pub(crate) fn next(&self, busy: bool) -> Option<Entry<A>> {
+    fn count(&self, lanes: &Lanes<A>) -> (usize, usize) {
+        (
+            lanes.calls.len() + self.turn_messages.load(Ordering::Relaxed),
+            lanes.bytes + self.turn_bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// True if there is something to take. Without the lock: a push that this misses wakes the
+    /// actor's task again.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
+
+    /// Takes up to `limit` entries for a turn; none ends the turn, and the next push or
+    /// [`wake`](Self::wake) begins another. What was taken before must have begun, or be back.
+    pub(crate) fn take(&self, batch: &mut VecDeque<Entry<A>>, limit: usize, task: &Waker) {
         let mut lanes = self.lock();
-        let is_shut = busy || !matches!(lanes.gate, Gate::Open);
-        let next = if is_shut {
-            None
-        } else {
-            lanes.calls.pop_front()
+        let count = match lanes.gate {
+            Gate::Open => lanes.calls.len().min(limit),
+            _ => 0,
         };
-        match &next {
-            Some(entry) => lanes.bytes = lanes.bytes.saturating_sub(entry.header.bytes),
-            None => lanes.woken = false,
+        if count == 0 {
+            self.woken.store(false, Ordering::Release);
+            lanes.task = Some(task.clone());
+            self.tell_of_room(&lanes);
+            return;
         }
-        drop(lanes);
-        if next.is_some() && self.room_waiters.load(Ordering::SeqCst) > 0 {
+        if count == lanes.calls.len() && batch.is_empty() {
+            std::mem::swap(batch, &mut lanes.calls);
+            self.turn_bytes
+                .store(std::mem::take(&mut lanes.bytes), Ordering::Relaxed);
+        } else {
+            batch.extend(lanes.calls.drain(..count));
+            let bytes = batch.iter().map(|entry| entry.header().bytes).sum();
+            lanes.bytes = lanes.bytes.saturating_sub(bytes);
+            self.turn_bytes.store(bytes, Ordering::Relaxed);
+        }
+        self.turn_messages.store(count, Ordering::Relaxed);
+        self.tell_of_room(&lanes);
+    }
+
+    /// An entry of the turn begins: there is room for another.
+    pub(crate) fn begin(&self, bytes: usize) {
+        let messages = self.turn_messages.load(Ordering::Relaxed);
+        self.turn_messages
+            .store(messages.saturating_sub(1), Ordering::Relaxed);
+        let waiting = self.turn_bytes.load(Ordering::Relaxed);
+        self.turn_bytes
+            .store(waiting.saturating_sub(bytes), Ordering::Relaxed);
+        if self.room_waiters.load(Ordering::Relaxed) > 0 {
             self.room.notify_one();
         }
-        next
+    }
+
+    /// Puts back, at the front, what a turn took and did not begin.
+    pub(crate) fn put_back(&self, batch: &mut VecDeque<Entry<A>>) {
+        let mut lanes = self.lock();
+        self.turn_messages.store(0, Ordering::Relaxed);
+        lanes.bytes += self.turn_bytes.swap(0, Ordering::Relaxed);
+        while let Some(entry) = batch.pop_back() {
+            lanes.calls.push_front(entry);
+        }
+    }
+
+    /// Who began to wait for room while a turn ran may have missed what it freed.
+    fn tell_of_room(&self, lanes: &Lanes<A>) {
+        let waiters = self.room_waiters.load(Ordering::Relaxed);
+        if waiters > 0 {
+            let room = self.limits.messages.saturating_sub(self.count(lanes).0);
+            for _ in 0..waiters.min(room) {
+                self.room.notify_one();
+            }
+        }
     }
 
     /// Wakes the actor if something waits that can run.
-    pub(crate) fn wake(&self, wake_up: impl FnOnce(&Addr<A>)) {
-        let mut lanes = self.lock();
+    pub(crate) fn wake(&self) {
+        let lanes = self.lock();
         if !lanes.calls.is_empty() {
-            lanes.wake_up(wake_up);
+            self.wake_up(lanes);
+        }
+    }
+
+    /// Decides under the lock, so that each call finds an awake actor or wakes it; wakes it after,
+    /// so that it does not run into the lock.
+    fn wake_up(&self, mut lanes: MutexGuard<'_, Lanes<A>>) {
+        if !matches!(lanes.gate, Gate::Open) {
+            return;
+        }
+        if let Some(task) = lanes.task.take() {
+            self.woken.store(true, Ordering::Release);
+            drop(lanes);
+            task.wake();
+        }
+    }
+
+    /// Notes the task in which the actor lives, and wakes it if something waits.
+    pub(crate) fn set_task(&self, task: Waker) {
+        let mut lanes = self.lock();
+        lanes.task = Some(task);
+        self.woken.store(false, Ordering::Release);
+        if !lanes.calls.is_empty() {
+            self.wake_up(lanes);
         }
     }
 
     /// Sets the gate. What waits and can't be served any more comes back, with its refusal.
     pub(crate) fn set_gate(&self, gate: Gate) -> Option<(VecDeque<Entry<A>>, RpcError)> {
         let mut lanes = self.lock();
-        let refusal = match &gate {
-            Gate::Open | Gate::Hold => None,
-            Gate::Refuse => Some(not_started()),
-            Gate::Closed(cause) => Some(cause.clone()),
-        };
+        let refusal = gate.refusal();
         lanes.gate = gate;
         let refused = refusal.map(|error| {
             lanes.bytes = 0;
@@ -168,7 +248,8 @@ impl<A: RpcEndpoint> Inbox<A> {
     pub(crate) fn set_actor(&self, actor: Option<Addr<A>>) {
         let former = {
             let mut lanes = self.lock();
-            lanes.woken = false;
+            lanes.task = None;
+            self.woken.store(false, Ordering::Release);
             std::mem::replace(&mut lanes.actor, actor)
         };
         drop(former);
@@ -180,8 +261,13 @@ impl<A: RpcEndpoint> Inbox<A> {
 
     /// Messages and bytes that wait.
     pub(crate) fn waiting(&self) -> (usize, usize) {
-        let lanes = self.lock();
-        (lanes.calls.len(), lanes.bytes)
+        self.count(&self.lock())
+    }
+
+    /// How long the oldest that waits has waited.
+    pub(crate) fn age(&self) -> Duration {
+        let oldest = self.lock().calls.front().map(|entry| entry.header().sent);
+        oldest.map_or(Duration::ZERO, |sent| sent.elapsed())
     }
 
     /// Resolves when there may be room. Poll it once before the push that counts.
@@ -198,22 +284,16 @@ impl<A: RpcEndpoint> Inbox<A> {
     }
 }
 
-impl<A: RpcEndpoint> Lanes<A> {
-    /// Under the lock: to clone the actor's address would cost more than to send to it.
-    fn wake_up(&mut self, wake_up: impl FnOnce(&Addr<A>)) {
-        if self.woken || !matches!(self.gate, Gate::Open) {
-            return;
-        }
-        if let Some(actor) = &self.actor {
-            self.woken = true;
-            wake_up(actor);
+impl Gate {
+    /// What calls get that can neither run nor wait.
+    fn refusal(&self) -> Option<RpcError> {
+        match self {
+            Self::Open | Self::Hold => None,
+            Self::Refuse => Some(RpcError::new(
+                RpcErrorKind::NotStarted,
+                "the endpoint is STOPPED: start it first",
+            )),
+            Self::Closed(cause) => Some(cause.clone()),
         }
     }
-}
-
-fn not_started() -> RpcError {
-    RpcError::new(
-        RpcErrorKind::NotStarted,
-        "the endpoint is STOPPED: start it first",
-    )
 }

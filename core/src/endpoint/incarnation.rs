@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -26,6 +26,8 @@ pub(crate) struct Incarnation {
     /// The actor has to end, in whatever state it is.
     killed: AtomicBool,
     life: Mutex<Option<Waker>>,
+    /// How often the actor was polled. Written by its own thread only.
+    polls: AtomicU64,
 }
 
 impl Incarnation {
@@ -37,7 +39,18 @@ impl Incarnation {
             ended: CancellationToken::new(),
             killed: AtomicBool::new(false),
             life: Mutex::new(None),
+            polls: AtomicU64::new(0),
         }
+    }
+
+    /// A number that is another in each poll of the actor.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    fn note_poll(&self) {
+        self.polls
+            .store(self.polls().wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(crate) fn mark_over(&self) {
@@ -135,6 +148,7 @@ impl<F: Future<Output = ()>> Future for Life<F> {
         let Some(actor) = this.actor.as_mut() else {
             return Poll::Ready(End::Killed);
         };
+        this.incarnation.note_poll();
         match catch_unwind(AssertUnwindSafe(|| actor.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(())) => this.end(End::StoppedItself),

@@ -7,7 +7,7 @@ use futures_core::future::BoxFuture;
 use super::{
     RpcEndpoint,
     core::Core,
-    entry::{CallBody, Entry, Header, Work},
+    entry::{Call, Entry},
     fence::TokenCheck,
     lifecycle::{Control, EndpointState},
 };
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What was not taken, with its reason.
-pub(crate) type RejectedCall = Box<(Header, CallBody, RpcError)>;
+pub(crate) type RejectedCall = Box<(Call, RpcError)>;
 
 pub(crate) trait LocalEndpoint: InboundEndpoint {
     /// The place of a gateway among those served, for a caller that holds this type of it.
@@ -28,18 +28,12 @@ pub(crate) trait LocalEndpoint: InboundEndpoint {
         gateway: TypeId,
         descriptor: &GatewayDescriptor,
     ) -> Result<usize, RpcError>;
-    fn check_token(&self, check: TokenCheck) -> Result<(), RpcError>;
+    fn check_token(&self, check: &TokenCheck) -> Result<(), RpcError>;
     fn present_check(&self) -> Result<TokenCheck, RpcError>;
     fn token(&self) -> Option<FencingToken>;
-    fn submit(
-        &self,
-        gateway: usize,
-        method: u16,
-        header: Header,
-        body: CallBody,
-    ) -> Result<(), RejectedCall>;
+    fn submit(&self, gateway: usize, method: u16, call: Call) -> Result<(), RejectedCall>;
     /// Answers a call that was not taken: its caller, or the dead letters.
-    fn refuse(&self, header: Header, body: CallBody, error: RpcError);
+    fn refuse(&self, call: Call, error: RpcError);
     /// Resolves when there may be room in the inbox.
     fn room(&self) -> BoxFuture<'static, ()>;
     fn state(&self) -> EndpointState;
@@ -127,7 +121,7 @@ impl<A: RpcEndpoint> LocalEndpoint for Handle<A> {
         ))
     }
 
-    fn check_token(&self, check: TokenCheck) -> Result<(), RpcError> {
+    fn check_token(&self, check: &TokenCheck) -> Result<(), RpcError> {
         self.0
             .fence
             .check(check)
@@ -142,39 +136,25 @@ impl<A: RpcEndpoint> LocalEndpoint for Handle<A> {
         self.0.fence.token()
     }
 
-    fn submit(
-        &self,
-        gateway: usize,
-        method: u16,
-        header: Header,
-        body: CallBody,
-    ) -> Result<(), RejectedCall> {
-        let found = self
-            .0
-            .gateways
-            .get(gateway)
-            .and_then(|g| g.methods.get(usize::from(method)));
-        let Some(method) = found else {
+    fn submit(&self, gateway: usize, method: u16, call: Call) -> Result<(), RejectedCall> {
+        let Some(method) = self.0.method(gateway, method) else {
             let text = format!("{} has no method number {method}", self.0.address);
             let error = RpcError::new(RpcErrorKind::UnknownMethod, text);
-            return Err(Box::new((header, body, error)));
+            return Err(Box::new((call, error)));
         };
         self.0
-            .push(Entry {
-                header,
-                work: Work::Call { method, body },
-            })
+            .push(Entry::Call { method, call })
             .map_err(|rejected| {
-                let (Entry { header, work }, error) = *rejected;
-                match work {
-                    Work::Call { body, .. } => Box::new((header, body, error)),
-                    Work::Job(_) => unreachable!("what comes back is the call that was pushed"),
+                let (entry, error) = *rejected;
+                match entry {
+                    Entry::Call { call, .. } => Box::new((call, error)),
+                    Entry::Job(_) => unreachable!("what comes back is the call that was pushed"),
                 }
             })
     }
 
-    fn refuse(&self, header: Header, body: CallBody, error: RpcError) {
-        self.0.refuse_call(header, body, error);
+    fn refuse(&self, call: Call, error: RpcError) {
+        self.0.refuse_call(call, error);
     }
 
     fn room(&self) -> BoxFuture<'static, ()> {

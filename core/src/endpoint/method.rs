@@ -1,21 +1,22 @@
 //! The method tables: how an actor handles each message of a gateway.
 
-use std::any::{Any, TypeId};
+use std::{
+    any::{Any, TypeId},
+    sync::Arc,
+};
 
 use actix::{Handler, Message};
-use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     RpcEndpoint,
-    entry::{LocalCall, PendingCall, Reply},
-    invocation::{CallScope, Ran},
+    call::{CallScope, Ran},
+    entry::{EncodedCall, LocalCall, PendingCall, Reply, Taken},
 };
 use crate::{
     codec,
     error::{RpcError, RpcErrorKind},
     gateway::{Dispatch, GatewayDescriptor, RpcGateway, Unfenced},
-    transport::ReplySink,
 };
 
 /// How actor `A` handles one message. Made by [`rpc_gateway!`](crate::rpc_gateway).
@@ -26,8 +27,8 @@ pub struct Method<A: RpcEndpoint> {
     pub(crate) run_encoded: Option<RunEncoded<A>>,
 }
 
-type RunLocal<A> = fn(Box<dyn PendingCall>, CallScope<'_, A>) -> Ran;
-type RunEncoded<A> = fn(&Bytes, Option<ReplySink>, CallScope<'_, A>) -> Ran;
+type RunLocal<A> = fn(Arc<dyn PendingCall>, CallScope<'_, A>) -> Ran;
+type RunEncoded<A> = fn(Box<EncodedCall>, CallScope<'_, A>) -> Ran;
 
 impl<A: RpcEndpoint> std::fmt::Debug for Method<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -67,42 +68,40 @@ impl<A: RpcEndpoint> Method<A> {
     }
 }
 
-fn run_local<A, M>(call: Box<dyn PendingCall>, scope: CallScope<'_, A>) -> Ran
+fn run_local<A, M>(call: Arc<dyn PendingCall>, scope: CallScope<'_, A>) -> Ran
 where
     A: RpcEndpoint + Handler<M>,
     M: Message<Result: Send> + Send + 'static,
 {
-    let call: Box<dyn Any> = call;
-    match call.downcast::<LocalCall<M>>() {
-        Ok(call) => {
-            let LocalCall { message, reply } = *call;
-            scope.invoke(message, reply.map_or(Reply::None, Reply::Local))
-        }
+    let call: Arc<dyn Any + Send + Sync> = call;
+    let Ok(call) = call.downcast::<LocalCall<M>>() else {
         // Connect compares the gateways' types: one type has one table.
-        Err(_) => scope.skip(),
+        return scope.skip(RpcErrorKind::WrongGateway);
+    };
+    match call.slot.claim() {
+        Some(message) => scope.invoke(message, Reply::Local(Taken::new(call))),
+        None => scope.skip(RpcErrorKind::Cancelled),
     }
 }
 
-fn run_encoded<A, M>(payload: &Bytes, reply: Option<ReplySink>, scope: CallScope<'_, A>) -> Ran
+fn run_encoded<A, M>(call: Box<EncodedCall>, scope: CallScope<'_, A>) -> Ran
 where
     A: RpcEndpoint + Handler<M>,
     M: Message<Result: Send + Serialize> + DeserializeOwned + Send + 'static,
 {
-    match codec::decode::<M>(payload) {
-        Ok(message) => scope.invoke(
-            message,
-            reply.map_or(Reply::None, |sink| Reply::Encoded {
-                sink,
+    match codec::decode::<M>(&call.payload) {
+        Ok(message) => {
+            let reply = Reply::Encoded {
+                header: call.header,
+                sink: call.reply,
                 encode: codec::encode,
-            }),
-        ),
-        Err(why) => scope.refuse_encoded(
-            reply,
-            RpcError::new(
-                RpcErrorKind::Decode,
-                format!("the message cannot be decoded: {why}"),
-            ),
-        ),
+            };
+            scope.invoke(message, reply)
+        }
+        Err(why) => {
+            let text = format!("the message cannot be decoded: {why}");
+            scope.refuse_encoded(call, RpcError::new(RpcErrorKind::Decode, text))
+        }
     }
 }
 

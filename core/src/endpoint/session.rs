@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{
     RpcEndpoint,
     core::Core,
-    entry::{CallBody, Entry, Header, Work},
+    entry::{Call, EncodedCall, Entry, Header},
     fence::TokenCheck,
     local::Handle,
-    method::Method,
 };
 use crate::{
     error::{RpcError, RpcErrorKind},
@@ -17,8 +18,8 @@ use crate::{
 
 struct Session<A: RpcEndpoint> {
     core: Arc<Core<A>>,
-    /// The caller's method numbers → the endpoint's methods.
-    methods: Vec<&'static Method<A>>,
+    /// The caller's method numbers → places in the endpoint's table.
+    methods: Vec<usize>,
     check: TokenCheck,
     caller: Caller,
 }
@@ -32,7 +33,7 @@ impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
         };
         let check = match (served.descriptor.fenced, handshake.token) {
             (false, _) => TokenCheck::None,
-            (true, Some(token)) => TokenCheck::Token(token),
+            (true, Some(token)) => TokenCheck::of(token),
             (true, None) => {
                 let text = format!(
                     "{} of {} is fenced: connect with a token",
@@ -42,13 +43,13 @@ impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
             }
         };
         core.fence
-            .check(check)
+            .check(&check)
             .map_err(|error| error.in_context(&core.address))?;
         let find = |name: &String| {
-            let found = served
-                .methods
-                .iter()
-                .find(|method| method.run_encoded.is_some() && method.name == name);
+            let found = (0_u16..)
+                .zip(served.methods)
+                .find(|(_, method)| method.run_encoded.is_some() && method.name == name)
+                .and_then(|(number, _)| core.method(place, number));
             found.ok_or_else(|| {
                 let text = format!(
                     "{} of {} has no method {name:?} for other processes",
@@ -79,31 +80,30 @@ impl<A: RpcEndpoint> Session<A> {
             deadline,
             cancellation,
         } = call;
-        let Some(method) = self.methods.get(usize::from(method)) else {
+        let Some(method) = self.methods.get(usize::from(method)).copied() else {
             let text = format!("{} has no method number {method}", self.core.address);
             let error = RpcError::new(RpcErrorKind::UnknownMethod, text);
             self.core.shared.dead_letters.refusal(error.kind());
             match reply {
                 Some(reply) => reply.reply(Err(error)),
-                None => self.core.dead_letter(self.header("?", 0), error),
+                None => self.core.dead_letter(&self.header("?", 0), error),
             }
             return;
         };
-        let mut header = self.header(method.name, payload.len());
+        let name = self.core.methods.get(method).map_or("?", |m| m.name);
+        let mut header = self.header(name, payload.len());
         let mut asked = None;
         if reply.is_some() {
             header.deadline = deadline;
             asked = Some(cancellation);
         }
-        let body = CallBody::Encoded {
+        let call = Call::Encoded(Box::new(EncodedCall {
+            header: Arc::new(header),
             payload,
             reply,
             cancellation: asked,
-        };
-        if let Err(rejected) = self.core.push(Entry {
-            header,
-            work: Work::Call { method, body },
-        }) {
+        }));
+        if let Err(rejected) = self.core.push(Entry::Call { method, call }) {
             let (entry, error) = *rejected;
             self.core.refuse(entry, error);
         }
@@ -112,8 +112,9 @@ impl<A: RpcEndpoint> Session<A> {
     fn header(&self, method: &'static str, bytes: usize) -> Header {
         Header {
             method,
+            sent: Instant::now(),
             deadline: None,
-            check: self.check,
+            check: self.check.clone(),
             caller: self.caller.clone(),
             bytes,
         }

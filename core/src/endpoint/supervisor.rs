@@ -24,6 +24,7 @@ use super::{
     invocation::Invocation,
     lifecycle::{Action, Control, Event, Hook, Lifecycle},
     restart::{Escalation, Failure},
+    turn::Turns,
 };
 use crate::error::{RpcError, RpcErrorKind, TimeoutPhase};
 
@@ -164,7 +165,7 @@ impl<A: RpcEndpoint> Supervisor<A> {
                                 .refuse(entry, error.clone().in_context(&self.core.address));
                         }
                     }
-                    self.core.wake();
+                    self.core.inbox.wake();
                 }
                 Action::RunHook(hook) => self.run_hook(hook),
                 Action::AnswerInFlight(error) => {
@@ -221,7 +222,8 @@ impl<A: RpcEndpoint> Supervisor<A> {
     }
 
     fn begin_life(&mut self, actor: A) {
-        let context = Context::new();
+        let mut context = Context::new();
+        Turns::begin(&self.core, &self.incarnation, &mut context);
         self.core.inbox.set_actor(Some(context.address()));
         let life = Life::new(context.into_future(actor), Arc::clone(&self.incarnation));
         self.life = Some(tokio::task::spawn_local(life));

@@ -65,6 +65,10 @@ pub trait RpcLifecycle: Actor<Context = Context<Self>> {
 /// | `#[rpc(unfenced_gateways(G, ..))]` | what a fenced endpoint also answers without a token, such as questions for its status |
 /// | `#[rpc(serial)]` | it takes the next call only after the one before has resolved |
 /// | `#[rpc(lifecycle)]` | the hooks of [`RpcLifecycle`] are written by hand |
+///
+/// Handlers return what actix' handlers return: a value, `MessageResult`, `ResponseFuture`,
+/// `ResponseActFuture`, `AtomicResponse` or an own `MessageResponse`. A response whose type is the
+/// message's result itself is the answer: its `MessageResponse::handle` is not called.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no endpoint",
     note = "add `#[derive(RpcEndpoint)] #[rpc(gateways(..))]` to the actor"

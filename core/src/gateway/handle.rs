@@ -4,19 +4,21 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use actix::Message;
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{Carries, Fenced, Request, RpcGateway};
 use crate::{
     address::RpcAddress,
     endpoint::{
-        entry::{CallBody, Header, LocalCall},
+        entry::{Call, EncodedCall, Header, LocalCall},
         fence::TokenCheck,
         local::LocalEndpoint,
     },
     error::{RpcError, RpcErrorKind},
+    reply::{Waiter, slot},
     service::Shared,
     token::FencingToken,
-    transport::{Caller, RemoteSession},
+    transport::{Caller, RemoteSession, ReplySink},
 };
 
 /// A handle with which endpoints that serve `G` are called, in this process or another.
@@ -43,11 +45,11 @@ pub(crate) struct GatewayInner {
 }
 
 /// Where a gateway's token comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum TokenSource {
     None,
     /// Fixed at connect.
-    Fixed(FencingToken),
+    Fixed(Arc<FencingToken>),
     /// The endpoint's own, as it is at each call: a self gateway.
     Present,
 }
@@ -62,9 +64,9 @@ pub(crate) enum Link {
 
 impl GatewayInner {
     pub(crate) fn check(&self, endpoint: &dyn LocalEndpoint) -> Result<TokenCheck, RpcError> {
-        match self.token {
+        match &self.token {
             TokenSource::None => Ok(TokenCheck::None),
-            TokenSource::Fixed(token) => Ok(TokenCheck::Token(token)),
+            TokenSource::Fixed(token) => Ok(TokenCheck::Token(Arc::clone(token))),
             TokenSource::Present => endpoint.present_check(),
         }
     }
@@ -154,37 +156,28 @@ impl<G: RpcGateway> Gateway<G> {
                 .map_err(named),
             Link::Local { endpoint, gateway } => {
                 let check = self.inner.check(&**endpoint).map_err(named)?;
-                let (body, bytes) = if self.inner.shared.serializes(G::DESCRIPTOR, G::METHOD) {
-                    let payload = G::encode(&message).map_err(named)?;
-                    let bytes = payload.len();
-                    (
-                        CallBody::Encoded {
-                            payload,
-                            reply: None,
-                            cancellation: None,
-                        },
-                        bytes,
-                    )
-                } else {
-                    let bytes = size_of::<M>();
-                    (
-                        CallBody::Local(Box::new(LocalCall {
-                            message,
-                            reply: None,
-                        })),
-                        bytes,
-                    )
-                };
-                let header = Header {
+                let header = move |bytes| Header {
                     method,
+                    sent: Instant::now(),
                     deadline: None,
                     check,
                     caller: Caller::Local,
                     bytes,
                 };
+                let call = if self.inner.shared.serializes(G::DESCRIPTOR, G::METHOD) {
+                    let payload = G::encode(&message).map_err(named)?;
+                    Call::Encoded(Box::new(EncodedCall {
+                        header: Arc::new(header(payload.len())),
+                        payload,
+                        reply: None,
+                        cancellation: None,
+                    }))
+                } else {
+                    Call::Local(LocalCall::tell(header(size_of::<M>()), message))
+                };
                 endpoint
-                    .submit(*gateway, G::METHOD, header, body)
-                    .map_err(|rejected| named(rejected.2))
+                    .submit(*gateway, G::METHOD, call)
+                    .map_err(|rejected| named(rejected.1))
             }
         }
     }
@@ -222,7 +215,7 @@ impl<G: RpcGateway<Fencing = Fenced>> Gateway<G> {
     #[must_use]
     pub fn token(&self) -> Option<FencingToken> {
         match (&self.inner.token, &self.inner.link) {
-            (TokenSource::Fixed(token), _) => Some(*token),
+            (TokenSource::Fixed(token), _) => Some(**token),
             (TokenSource::Present, Link::Local { endpoint, .. }) => endpoint.token(),
             (TokenSource::Present, Link::Remote(_)) | (TokenSource::None, _) => None,
         }
@@ -248,18 +241,17 @@ impl<G: RpcGateway> fmt::Debug for Gateway<G> {
     }
 }
 
-/// The body of an encoded ask inside the process, with its answer's place.
-pub(crate) fn encoded_ask(payload: Bytes) -> (CallBody, crate::reply::Waiter<Bytes>) {
-    let (replier, waiter) = crate::reply::slot::<Bytes>();
-    let reply = crate::transport::ReplySink::new(move |answer| {
+/// An encoded ask inside the process, with its answer's place.
+pub(crate) fn encoded_ask(header: Header, payload: Bytes) -> (Call, Waiter<Bytes>) {
+    let (replier, waiter) = slot::<Bytes>();
+    let reply = ReplySink::new(move |answer| {
         replier.answer(answer);
     });
-    (
-        CallBody::Encoded {
-            payload,
-            reply: Some(reply),
-            cancellation: None,
-        },
-        waiter,
-    )
+    let call = EncodedCall {
+        header: Arc::new(header),
+        payload,
+        reply: Some(reply),
+        cancellation: None,
+    };
+    (Call::Encoded(Box::new(call)), waiter)
 }

@@ -39,7 +39,7 @@ impl<G: RpcGateway> Gateway<G> {
     #[must_use]
     pub fn to_ref(&self) -> GatewayRef<G> {
         let token = match (&self.inner.token, &self.inner.link) {
-            (TokenSource::Fixed(token), _) => Some(*token),
+            (TokenSource::Fixed(token), _) => Some(**token),
             (TokenSource::Present, Link::Local { endpoint, .. }) => endpoint.token(),
             (TokenSource::Present, Link::Remote(_)) | (TokenSource::None, _) => None,
         };

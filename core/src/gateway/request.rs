@@ -5,7 +5,7 @@ use std::{
     panic::Location,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -14,15 +14,19 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{Carries, GatewayInner, Link, handle::encoded_ask};
+use super::{
+    Carries, GatewayInner, Link,
+    handle::encoded_ask,
+    patrol::{self, Ticket},
+};
 use crate::{
     context::CallContext,
     endpoint::{
-        entry::{CallBody, Header, LocalCall},
+        entry::{Call, Header, LocalCall},
         local::LocalEndpoint,
     },
     error::{RpcError, RpcErrorKind, TimeoutPhase},
-    reply::{Waiter, slot},
+    reply::Waiter,
     transport::{Caller, OutboundCall},
 };
 
@@ -45,7 +49,7 @@ pub struct Request<G: Carries<M>, M: Message<Result: Send>> {
 enum Step<M: Message<Result: Send>> {
     Unsent(M),
     WaitingForRoom {
-        call: Box<(Header, CallBody)>,
+        call: Call,
         answer: Answer<M>,
         room: BoxFuture<'static, ()>,
     },
@@ -59,11 +63,13 @@ enum Timer {
     Idle,
     /// Polled once without an answer.
     Yielded,
+    /// Polled twice.
+    Watched(Ticket),
     Armed(Pin<Box<Sleep>>),
 }
 
 enum Answer<M: Message<Result: Send>> {
-    Value(Waiter<M::Result>),
+    Value(Arc<LocalCall<M>>),
     Encoded(Waiter<Bytes>),
 }
 
@@ -118,20 +124,25 @@ where
 
     /// Ready when the time is over.
     ///
-    /// The timer is armed only if there is no answer after one round of this thread's tasks: to arm
-    /// and disarm it would cost as much as all the rest of a call on one arbiter, whose answer is
-    /// there by then.
+    /// A timer is armed only if there is no answer after one round of this thread's tasks, nor some
+    /// milliseconds later: see [`patrol`].
     fn poll_limit(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
+        let is_urgent = self.is_urgent(deadline);
         match &mut self.timer {
             Timer::Idle => {
                 self.timer = Timer::Yielded;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Timer::Yielded => {
+            Timer::Yielded if !is_urgent => {
+                self.timer = Timer::Watched(patrol::watch(context.waker()));
+                Poll::Pending
+            }
+            Timer::Watched(ticket) if !ticket.is_due(context.waker()) => Poll::Pending,
+            Timer::Yielded | Timer::Watched(_) => {
                 let mut sleep = Box::pin(sleep_until(deadline));
                 let over = sleep.as_mut().poll(context);
                 self.timer = Timer::Armed(sleep);
@@ -141,8 +152,19 @@ where
         }
     }
 
+    fn is_urgent(&self, deadline: Instant) -> bool {
+        let begin = self.began.unwrap_or(deadline);
+        deadline.duration_since(begin) < patrol::SHORT_LIMIT
+    }
+
     /// Sends the message; the next step, or why there is none.
-    fn send(&self, message: M, deadline: Instant) -> Result<Step<M>, RpcError> {
+    fn send(
+        &self,
+        message: M,
+        sent: Instant,
+        deadline: Instant,
+        caller: &Waker,
+    ) -> Result<Step<M>, RpcError> {
         match &self.gateway.link {
             Link::Remote(session) => {
                 let payload = G::encode(&message)?;
@@ -155,32 +177,23 @@ where
             }
             Link::Local { endpoint, gateway } => {
                 let check = self.gateway.check(&**endpoint)?;
-                let (body, answer, bytes) =
-                    if self.gateway.shared.serializes(G::DESCRIPTOR, G::METHOD) {
-                        let payload = G::encode(&message)?;
-                        let bytes = payload.len();
-                        let (body, waiter) = encoded_ask(payload);
-                        (body, Answer::Encoded(waiter), bytes)
-                    } else {
-                        let (replier, waiter) = slot();
-                        let call = LocalCall {
-                            message,
-                            reply: Some(replier),
-                        };
-                        (
-                            CallBody::Local(Box::new(call)),
-                            Answer::Value(waiter),
-                            size_of::<M>(),
-                        )
-                    };
-                let header = Header {
+                let header = move |bytes| Header {
                     method: G::DESCRIPTOR.method_name(G::METHOD),
+                    sent,
                     deadline: Some(deadline),
                     check,
                     caller: Caller::Local,
                     bytes,
                 };
-                submit::<G, M>(&**endpoint, *gateway, header, body, answer)
+                let (call, answer) = if self.gateway.shared.serializes(G::DESCRIPTOR, G::METHOD) {
+                    let payload = G::encode(&message)?;
+                    let (call, waiter) = encoded_ask(header(payload.len()), payload);
+                    (call, Answer::Encoded(waiter))
+                } else {
+                    let call = LocalCall::ask(header(size_of::<M>()), message, caller);
+                    (Call::Local(Arc::clone(&call) as _), Answer::Value(call))
+                };
+                submit::<G, M>(&**endpoint, *gateway, call, answer)
             }
         }
     }
@@ -217,27 +230,25 @@ const FAR: Duration = Duration::from_secs(86_400 * 365);
 fn submit<G, M>(
     endpoint: &dyn LocalEndpoint,
     gateway: usize,
-    header: Header,
-    body: CallBody,
+    call: Call,
     answer: Answer<M>,
 ) -> Result<Step<M>, RpcError>
 where
     G: Carries<M>,
     M: Message<Result: Send>,
 {
-    match endpoint.submit(gateway, G::METHOD, header, body) {
+    match endpoint.submit(gateway, G::METHOD, call) {
         Ok(()) => Ok(Step::Local(answer)),
         Err(rejected) => {
-            let (header, body, error) = *rejected;
+            let (call, error) = *rejected;
             if error.kind() == RpcErrorKind::Full {
-                let call = Box::new((header, body));
                 return Ok(Step::WaitingForRoom {
                     call,
                     answer,
                     room: endpoint.room(),
                 });
             }
-            endpoint.refuse(header, body, error.clone());
+            endpoint.refuse(call, error.clone());
             Err(error)
         }
     }
@@ -246,16 +257,16 @@ where
 impl<M: Message<Result: Send>> Answer<M> {
     fn poll<G: Carries<M>>(&self, context: &mut Context<'_>) -> Poll<Result<M::Result, RpcError>> {
         match self {
-            Self::Value(waiter) => waiter.poll_answer(context),
+            Self::Value(call) => call.slot.poll_answer(context),
             Self::Encoded(waiter) => waiter
                 .poll_answer(context)
                 .map(|answer| answer.and_then(|reply| G::decode_reply(&reply))),
         }
     }
 
-    fn give_up<G: Carries<M>>(self) -> Result<Result<M::Result, RpcError>, bool> {
+    fn give_up<G: Carries<M>>(&self) -> Result<Result<M::Result, RpcError>, bool> {
         match self {
-            Self::Value(waiter) => waiter.give_up(),
+            Self::Value(call) => call.slot.give_up(),
             Self::Encoded(waiter) => waiter
                 .give_up()
                 .map(|answer| answer.and_then(|reply| G::decode_reply(&reply)))
@@ -283,7 +294,11 @@ where
                         this.step = Step::Unsent(message);
                         return Poll::Ready(this.timed_out(now));
                     }
-                    this.step = this.send(message, deadline)?;
+                    this.step = this.send(message, now, deadline, context.waker())?;
+                    if matches!(this.step, Step::Local(Answer::Value(_))) {
+                        // The call knows whom to wake: no need to look for an answer now.
+                        break;
+                    }
                 }
                 Step::WaitingForRoom {
                     call,
@@ -295,8 +310,7 @@ where
                     };
                     // Registers for room first, then tries, so that none is missed.
                     let woken = room.as_mut().poll(context).is_ready();
-                    let (header, body) = *call;
-                    let next = submit::<G, M>(&**endpoint, *gateway, header, body, answer)?;
+                    let next = submit::<G, M>(&**endpoint, *gateway, call, answer)?;
                     if let Step::WaitingForRoom {
                         call,
                         answer,
@@ -333,6 +347,20 @@ where
             return Poll::Ready(this.timed_out(Instant::now()));
         }
         Poll::Pending
+    }
+}
+
+impl<G: Carries<M>, M: Message<Result: Send>> Drop for Request<G, M> {
+    fn drop(&mut self) {
+        // Gives the call up. An encoded call's waiter does so itself.
+        if let Step::Local(Answer::Value(call))
+        | Step::WaitingForRoom {
+            answer: Answer::Value(call),
+            ..
+        } = &self.step
+        {
+            drop(call.slot.give_up());
+        }
     }
 }
 

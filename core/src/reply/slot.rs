@@ -1,8 +1,8 @@
 //! The meeting place of a call inside the process and its answer.
 //!
-//! A oneshot channel that also knows whether the endpoint has taken the call up: a caller that
-//! gives up learns, without a race, whether the call will never run or may have run. That is the
-//! difference between *refused* and *unknown outcome*.
+//! It holds what was asked until the endpoint takes it up, and then the answer until the caller
+//! takes it. A caller that gives up learns, without a race, whether the call will never run or may
+//! have run. That is the difference between *refused* and *unknown outcome*.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,26 +11,15 @@ use std::{
 
 use crate::error::{RpcError, RpcErrorKind};
 
-/// A fresh pair.
-pub(crate) fn slot<R>() -> (Replier<R>, Waiter<R>) {
-    let shared = Arc::new(Mutex::new(Shared {
-        state: State::Queued,
-        caller: None,
-        watcher: None,
-    }));
-    (
-        Replier {
-            shared: Some(Arc::clone(&shared)),
-        },
-        Waiter { shared },
-    )
-}
+pub(crate) type Answer<R> = Result<R, RpcError>;
 
-type Answer<R> = Result<R, RpcError>;
+/// One call's question and answer. The two ends share it; one lock guards both.
+#[derive(Debug)]
+pub(crate) struct Slot<Q, R>(Mutex<Inner<Q, R>>);
 
 #[derive(Debug)]
-struct Shared<R> {
-    state: State<R>,
+struct Inner<Q, R> {
+    state: State<Q, R>,
     /// Woken by the answer.
     caller: Option<Waker>,
     /// Woken when the caller gives up.
@@ -38,107 +27,66 @@ struct Shared<R> {
 }
 
 #[derive(Debug)]
-enum State<R> {
-    Queued,
+enum State<Q, R> {
+    Queued(Q),
     Claimed,
     Answered(Answer<R>),
     /// The caller has its answer, or wants none any more.
     Over,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+impl<Q, R> Slot<Q, R> {
+    /// A slot whose answer wakes `caller`.
+    pub(crate) fn new(question: Q, caller: Option<Waker>) -> Self {
+        Self(Mutex::new(Inner {
+            state: State::Queued(question),
+            caller,
+            watcher: None,
+        }))
+    }
 
-/// The endpoint's end. Dropped without an answer, it answers `NoReply`.
-#[derive(Debug)]
-pub(crate) struct Replier<R> {
-    shared: Option<Arc<Mutex<Shared<R>>>>,
-}
+    fn lock(&self) -> MutexGuard<'_, Inner<Q, R>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-impl<R> Replier<R> {
-    /// Takes the call up; false if the caller has given up, and then it must not run.
-    pub(crate) fn claim(&self) -> bool {
-        let Some(shared) = &self.shared else {
-            return false;
-        };
-        let mut shared = lock(shared);
-        match shared.state {
-            State::Queued => {
-                shared.state = State::Claimed;
-                true
-            }
-            State::Claimed => true,
-            State::Answered(_) | State::Over => false,
+    /// Takes the question; `None` if the caller has given up, or it was taken before.
+    pub(crate) fn claim(&self) -> Option<Q> {
+        let mut inner = self.lock();
+        if !matches!(inner.state, State::Queued(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut inner.state, State::Claimed) {
+            State::Queued(question) => Some(question),
+            _ => None,
         }
     }
 
-    /// Answers; true if somebody waited for it.
-    pub(crate) fn answer(mut self, answer: Answer<R>) -> bool {
-        self.put(answer)
-    }
-
-    fn put(&mut self, answer: Answer<R>) -> bool {
-        let Some(shared) = self.shared.take() else {
+    /// Answers, unless there is an answer; true if somebody waited for it.
+    pub(crate) fn answer(&self, answer: Answer<R>) -> bool {
+        let mut inner = self.lock();
+        if matches!(inner.state, State::Over | State::Answered(_)) {
+            drop(inner);
             return false;
-        };
-        let caller = {
-            let mut shared = lock(&shared);
-            if matches!(shared.state, State::Over) {
-                return false;
-            }
-            shared.state = State::Answered(answer);
-            shared.caller.take()
-        };
+        }
+        let old = std::mem::replace(&mut inner.state, State::Answered(answer));
+        let caller = inner.caller.take();
+        drop(inner);
         if let Some(caller) = caller {
             caller.wake();
         }
+        // A question that nobody took is dropped outside the lock.
+        drop(old);
         true
     }
 
-    /// Ready when the caller has given up.
-    pub(crate) fn poll_abandoned(&self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(shared) = &self.shared else {
-            return Poll::Ready(());
-        };
-        let mut shared = lock(shared);
-        if matches!(shared.state, State::Over) {
-            return Poll::Ready(());
-        }
-        match &mut shared.watcher {
-            Some(watcher) => watcher.clone_from(context.waker()),
-            none @ None => *none = Some(context.waker().clone()),
-        }
-        Poll::Pending
-    }
-}
-
-impl<R> Drop for Replier<R> {
-    fn drop(&mut self) {
-        if self.shared.is_some() {
-            self.put(Err(RpcError::new(
-                RpcErrorKind::NoReply,
-                "the call was dropped unanswered",
-            )));
-        }
-    }
-}
-
-/// The caller's end. Dropped, it gives the call up.
-#[derive(Debug)]
-pub(crate) struct Waiter<R> {
-    shared: Arc<Mutex<Shared<R>>>,
-}
-
-impl<R> Waiter<R> {
     pub(crate) fn poll_answer(&self, context: &mut Context<'_>) -> Poll<Answer<R>> {
-        let mut shared = lock(&self.shared);
-        if matches!(shared.state, State::Answered(_))
-            && let State::Answered(answer) = std::mem::replace(&mut shared.state, State::Over)
+        let mut inner = self.lock();
+        if matches!(inner.state, State::Answered(_))
+            && let State::Answered(answer) = std::mem::replace(&mut inner.state, State::Over)
         {
             return Poll::Ready(answer);
         }
-        match &mut shared.caller {
+        match &mut inner.caller {
             Some(caller) => caller.clone_from(context.waker()),
             none @ None => *none = Some(context.waker().clone()),
         }
@@ -149,36 +97,88 @@ impl<R> Waiter<R> {
     /// `Ok`: the answer was just there.
     pub(crate) fn give_up(&self) -> Result<Answer<R>, bool> {
         let (old, watcher) = {
-            let mut shared = lock(&self.shared);
-            (
-                std::mem::replace(&mut shared.state, State::Over),
-                shared.watcher.take(),
-            )
+            let mut inner = self.lock();
+            let old = std::mem::replace(&mut inner.state, State::Over);
+            (old, inner.watcher.take())
         };
         if let Some(watcher) = watcher {
             watcher.wake();
         }
         match old {
             State::Answered(answer) => Ok(answer),
-            State::Queued => Err(false),
+            State::Queued(_) => Err(false),
             State::Claimed | State::Over => Err(true),
         }
+    }
+
+    /// Ready when the caller has given up.
+    pub(crate) fn poll_abandoned(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.lock();
+        if matches!(inner.state, State::Over) {
+            return Poll::Ready(());
+        }
+        match &mut inner.watcher {
+            Some(watcher) => watcher.clone_from(context.waker()),
+            none @ None => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// What a call answers that was dropped on its way.
+pub(crate) fn dropped_unanswered() -> RpcError {
+    RpcError::new(RpcErrorKind::NoReply, "the call was dropped unanswered")
+}
+
+/// A fresh pair around a slot that asks nothing: for closures and encoded calls.
+pub(crate) fn slot<R>() -> (Replier<R>, Waiter<R>) {
+    let slot = Arc::new(Slot::new((), None));
+    (Replier(Some(Arc::clone(&slot))), Waiter(slot))
+}
+
+/// The endpoint's end. Dropped without an answer, it answers `NoReply`.
+#[derive(Debug)]
+pub(crate) struct Replier<R>(Option<Arc<Slot<(), R>>>);
+
+impl<R> Replier<R> {
+    /// Takes the call up; false if the caller has given up, and then it must not run.
+    pub(crate) fn claim(&self) -> bool {
+        self.0.as_ref().is_some_and(|slot| slot.claim().is_some())
+    }
+
+    /// Answers; true if somebody waited for it.
+    pub(crate) fn answer(mut self, answer: Answer<R>) -> bool {
+        self.0.take().is_some_and(|slot| slot.answer(answer))
+    }
+}
+
+impl<R> Drop for Replier<R> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            slot.answer(Err(dropped_unanswered()));
+        }
+    }
+}
+
+/// The caller's end. Dropped, it gives the call up.
+#[derive(Debug)]
+pub(crate) struct Waiter<R>(Arc<Slot<(), R>>);
+
+impl<R> Waiter<R> {
+    pub(crate) fn poll_answer(&self, context: &mut Context<'_>) -> Poll<Answer<R>> {
+        self.0.poll_answer(context)
+    }
+
+    /// See [`Slot::give_up`].
+    pub(crate) fn give_up(&self) -> Result<Answer<R>, bool> {
+        self.0.give_up()
     }
 }
 
 impl<R> Drop for Waiter<R> {
     fn drop(&mut self) {
-        let watcher = {
-            let mut shared = lock(&self.shared);
-            // An answer that nobody took is dropped outside the lock, with the Arc.
-            if !matches!(shared.state, State::Answered(_)) {
-                shared.state = State::Over;
-            }
-            shared.watcher.take()
-        };
-        if let Some(watcher) = watcher {
-            watcher.wake();
-        }
+        // An answer that nobody took is dropped with it.
+        drop(self.0.give_up());
     }
 }
 
@@ -198,6 +198,20 @@ mod tests {
         assert!(replier.answer(Ok(5)));
         assert_eq!(poll(&waiter), Poll::Ready(Ok(5)));
         assert!(poll(&waiter).is_pending());
+    }
+
+    #[test]
+    fn the_first_answer_stays() {
+        let slot = Slot::<(), u8>::new((), None);
+        assert!(slot.answer(Ok(1)));
+        assert!(!slot.answer(Ok(2)));
+        assert_eq!(slot.give_up(), Ok(Ok(1)));
+    }
+
+    #[test]
+    fn a_question_is_taken_once() {
+        let slot = Slot::<u8, u8>::new(7, None);
+        assert_eq!((slot.claim(), slot.claim()), (Some(7), None));
     }
 
     #[test]
@@ -228,9 +242,12 @@ mod tests {
     #[test]
     fn a_dropped_waiter_is_noticed() {
         let (replier, waiter) = slot::<u8>();
+        let Some(shared) = replier.0.clone() else {
+            panic!("no slot")
+        };
         let mut context = Context::from_waker(Waker::noop());
-        assert!(replier.poll_abandoned(&mut context).is_pending());
+        assert!(shared.poll_abandoned(&mut context).is_pending());
         drop(waiter);
-        assert!(replier.poll_abandoned(&mut context).is_ready());
+        assert!(shared.poll_abandoned(&mut context).is_ready());
     }
 }

@@ -84,7 +84,9 @@ impl RpcService {
         Ok(Gateway::new(GatewayInner {
             address: address.clone(),
             shared: Arc::clone(&self.inner.shared),
-            token: token.map_or(TokenSource::None, TokenSource::Fixed),
+            token: token.map_or(TokenSource::None, |token| {
+                TokenSource::Fixed(Arc::new(token))
+            }),
             link,
         }))
     }
@@ -108,7 +110,7 @@ impl RpcService {
         };
         let gateway = endpoint.find_gateway(TypeId::of::<G>(), G::DESCRIPTOR)?;
         if let Some(token) = token {
-            endpoint.check_token(TokenCheck::Token(token))?;
+            endpoint.check_token(&TokenCheck::of(token))?;
         }
         Ok(Link::Local { endpoint, gateway })
     }

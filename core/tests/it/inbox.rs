@@ -165,7 +165,7 @@ fn a_backlog_lets_other_work_of_the_arbiter_in_between() {
             turns
         });
         let turns = turns.await.unwrap();
-        assert!(turns >= 50, "10,000 entries took {turns} turns");
+        assert!(turns >= 10, "10,000 entries took {turns} turns");
     });
 }
 

@@ -1,0 +1,157 @@
+//! The endpoint's turns: a future of the actor that empties the inbox.
+//!
+//! It lives in the actor's own context, so that it has the actor and its context at hand without a
+//! message in the mailbox, and stands still while the actor waits (`ctx.wait`).
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::Arc,
+    task::{self, Poll, Waker},
+    time::Duration,
+};
+
+use actix::{ActorContext, ActorFuture, AsyncContext, Context};
+use tokio::time::Instant;
+
+use super::{
+    RpcEndpoint,
+    call::{Ran, run_entry},
+    core::Core,
+    entry::Entry,
+    inbox::Inbox,
+    incarnation::Incarnation,
+    lifecycle::Event,
+    restart::Failure,
+};
+
+/// A turn is over after so many entries, or so long, so that timers and other actors get theirs.
+const TURN_ENTRIES: usize = 1_024;
+/// Entries that are taken out under one lock.
+const BATCH: usize = 128;
+const TURN_TIME: Duration = Duration::from_micros(200);
+
+pub(crate) struct Turns<A: RpcEndpoint> {
+    core: Arc<Core<A>>,
+    batch: VecDeque<Entry<A>>,
+    /// The waker that the inbox has.
+    task: Option<Waker>,
+    life: Arc<Incarnation>,
+    /// Between two turns, others of this thread come first: no turn in this poll of the actor.
+    rests_in: Option<u64>,
+}
+
+impl<A: RpcEndpoint> Turns<A> {
+    /// Gives the inbox to the actor of this context.
+    pub(crate) fn begin(core: &Arc<Core<A>>, life: &Arc<Incarnation>, context: &mut Context<A>) {
+        context.spawn(Self {
+            core: Arc::clone(core),
+            life: Arc::clone(life),
+            batch: VecDeque::new(),
+            task: None,
+            rests_in: None,
+        });
+    }
+
+    fn register(&mut self, task: &Waker) {
+        if self
+            .task
+            .as_ref()
+            .is_none_or(|known| !known.will_wake(task))
+        {
+            self.task = Some(task.clone());
+            if !self.life.is_over() {
+                self.core.inbox.set_task(task.clone());
+            }
+        }
+    }
+
+    /// One turn; ready if it was the actor's last.
+    fn take_turn(&mut self, actor: &mut A, context: &mut Context<A>, task: &Waker) -> Poll<()> {
+        let core = Arc::clone(&self.core);
+        let turn = Turn {
+            inbox: &core.inbox,
+            batch: &mut self.batch,
+        };
+        let mut end = None;
+        for left in (1..=TURN_ENTRIES).rev() {
+            if turn.batch.is_empty() {
+                // A serial endpoint may be busy after any of them.
+                let limit = if A::SERIAL { 1 } else { left.min(BATCH) };
+                if core.is_busy() {
+                    // Woken again when it is free.
+                    core.inbox.take(turn.batch, 0, task);
+                    return Poll::Pending;
+                }
+                core.inbox.take(turn.batch, limit, task);
+            }
+            let Some(entry) = turn.batch.pop_front() else {
+                return Poll::Pending;
+            };
+            core.inbox.begin(entry.header().bytes);
+            let now = Instant::now();
+            let end = *end.get_or_insert(now + TURN_TIME);
+            if let Ran::Panicked(error) = run_entry(&core, entry, now, actor, context)
+                && core.restart_after_panic
+            {
+                drop(turn);
+                let incarnation = core.incarnation();
+                incarnation.mark_over();
+                // Without a supervisor the endpoint has ended already.
+                let _ = core
+                    .events
+                    .send((incarnation.number, Event::Failed(Failure::Panic(error))));
+                context.terminate();
+                return Poll::Ready(());
+            }
+            if context.waiting() {
+                return Poll::Pending;
+            }
+            if now >= end {
+                break;
+            }
+        }
+        drop(turn);
+        // Everything else on this thread comes first. actix would poll this future again at once if
+        // a handler has spawned something, and neither timers nor control messages got between.
+        self.rests_in = Some(self.life.polls());
+        task.wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<A: RpcEndpoint> ActorFuture<A> for Turns<A> {
+    type Output = ();
+
+    fn poll(
+        self: Pin<&mut Self>,
+        actor: &mut A,
+        context: &mut Context<A>,
+        task: &mut task::Context<'_>,
+    ) -> Poll<()> {
+        let this = self.get_mut();
+        this.register(task.waker());
+        if !this.core.inbox.is_woken() || context.waiting() {
+            return Poll::Pending;
+        }
+        if this.rests_in.take() == Some(this.life.polls()) {
+            this.rests_in = Some(this.life.polls());
+            return Poll::Pending;
+        }
+        this.take_turn(actor, context, task.waker())
+    }
+}
+
+/// What a turn has in hand; however it ends, what has not begun goes back.
+struct Turn<'a, A: RpcEndpoint> {
+    inbox: &'a Inbox<A>,
+    batch: &'a mut VecDeque<Entry<A>>,
+}
+
+impl<A: RpcEndpoint> Drop for Turn<'_, A> {
+    fn drop(&mut self) {
+        if !self.batch.is_empty() {
+            self.inbox.put_back(self.batch);
+        }
+    }
+}
