@@ -110,6 +110,18 @@ impl LocalDeadline {
         }
     }
 
+    /// Moves the deadline also after it has passed: for answers by which the store itself proves
+    /// that the leadership was never lost, neither then nor since. Whoever stops at the deadline
+    /// uses [`renew`](Self::renew). One that was ended stays so.
+    #[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
+    pub(crate) fn confirm(&self, sent: BootTime) {
+        let offered = nanoseconds(deadline_of(sent, self.session));
+        let later = |until| (until != ENDED).then_some(u64::max(until, offered));
+        let _ = self
+            .until
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+    }
+
     /// Ends it now and for good: every later check fails.
     pub fn end(&self) {
         self.until.store(ENDED, Ordering::SeqCst);
@@ -176,6 +188,19 @@ mod tests {
         assert!(deadline.renew(sent).is_err());
         assert!(contender.check().is_err());
         assert!(deadline.renew(clock.now()).is_err(), "ended for good");
+    }
+
+    #[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
+    #[test]
+    fn what_the_store_confirms_goes_on_after_the_deadline_but_not_after_the_end() {
+        let (clock, deadline) = started();
+        clock.advance(Duration::from_secs(9));
+        assert!(deadline.check().is_err());
+        deadline.confirm(clock.now());
+        assert_eq!(deadline.remaining(), Duration::from_secs(8));
+        deadline.end();
+        deadline.confirm(clock.now());
+        assert!(deadline.check().is_err());
     }
 
     #[test]

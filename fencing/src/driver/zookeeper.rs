@@ -7,16 +7,18 @@
 //! | `information/<component>` | ephemeral, the leader's address and token |
 //!
 //! The client lives on a thread of its own: on an arbiter that an actor blocks it would lose its
-//! session. The holder asks a cheap request of its own every quarter of the session and counts from
-//! the sending of the last answered one; a loss is told at four fifths of the session, where the
-//! client itself would tell it only at seven fifths. After a loss there is a new session, a new
-//! node, a new token.
+//! session. The holder asks a request of its own every quarter of the session, a transaction that
+//! changes nothing but needs the majority, and counts from the sending of the one before the last
+//! answered one; a loss is told at four fifths of the session, where the client itself would tell it
+//! only at seven fifths. After a loss there is a new session, a new node, a new token. The session
+//! must be two ticks of the ensemble or more, as it is by default.
 //!
 //! The lock of who leads is the session: deleting a candidate's node by hand takes leadership away
 //! at the same moment as it gives it to another one, and the old one hears of it a moment later.
 
 mod candidate;
 mod paths;
+mod proof;
 mod retrieval;
 
 use std::fmt;
@@ -27,7 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use zookeeper_client::{Acls, Client};
 
 use crate::clock::{Clock, SystemClock};
-use crate::driver::on_own_thread;
+use crate::driver::{SuspensionPolicy, on_own_thread};
 use crate::election::{
     ComponentId, DriverListener, ElectionError, LeaderElectionDriver, LeaderElectionDriverFactory,
     LeaderInformation,
@@ -43,6 +45,7 @@ pub struct ZooKeeper {
     paths: Paths,
     session: Duration,
     digest: Option<(String, String)>,
+    policy: SuspensionPolicy,
     clock: Arc<dyn Clock>,
 }
 
@@ -58,6 +61,7 @@ impl ZooKeeper {
             paths: Paths::new(root.into())?,
             session: Duration::from_secs(10),
             digest: None,
+            policy: SuspensionPolicy::Stop,
             clock: Arc::new(SystemClock),
         })
     }
@@ -73,6 +77,13 @@ impl ZooKeeper {
     #[must_use]
     pub fn with_digest(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.digest = Some((user.into(), password.into()));
+        self
+    }
+
+    /// What a leader does while it cannot reach the ensemble (it stops).
+    #[must_use]
+    pub fn with_suspension(mut self, policy: SuspensionPolicy) -> Self {
+        self.policy = policy;
         self
     }
 

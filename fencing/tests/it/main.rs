@@ -2,7 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod contracts;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod leader_gateway;
+#[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
+mod link;
 mod processes;
 mod real;
 mod registration;
+#[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
+mod told;

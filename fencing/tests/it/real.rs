@@ -1,5 +1,7 @@
 //! Tests on real servers, whose addresses are in the environment (`tests/services/up` prints them).
 
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 mod guard_stores;
 #[cfg(feature = "zookeeper")]

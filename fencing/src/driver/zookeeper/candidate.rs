@@ -1,7 +1,7 @@
 //! A candidate: one session after another, one node a session.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lockkeeper_core::token::{FencingToken, Lineage};
@@ -9,8 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError};
 
+use super::proof::SessionProof;
 use super::{Command, ZooKeeper, paths};
 use crate::clock::LocalDeadline;
+use crate::driver::SuspensionPolicy;
 use crate::election::{ComponentId, DriverListener, ElectionError, LeaderInformation, Leadership};
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -25,6 +27,8 @@ pub(super) struct Candidate {
     listener: DriverListener,
     /// What is there to be released: shared between the session's life and the commands.
     present: Mutex<Present>,
+    /// Of the first session: epochs of another one cannot be compared with it.
+    lineage: OnceLock<Lineage>,
 }
 
 #[derive(Clone, Default)]
@@ -58,6 +62,7 @@ impl Candidate {
             options,
             listener,
             present: Mutex::default(),
+            lineage: OnceLock::new(),
         }
     }
 
@@ -108,7 +113,9 @@ impl Candidate {
     }
 
     async fn session(&self, retry: &mut Duration) -> Result<(), Ended> {
+        let opening = self.options.clock.now();
         let client = self.options.connect().await?;
+        let mut proof = SessionProof::opened(opening, client.session_timeout());
         self.present(|present| present.client = Some(client.clone()));
         let paths = &self.options.paths;
         let folder = CreateMode::Persistent.with_acls(self.options.acls());
@@ -117,6 +124,12 @@ impl Candidate {
         let Some(election) = client.check_stat(&paths.election()).await? else {
             return Err(Ended::Failed(Error::NoNode));
         };
+        let found = Lineage::from(election.czxid);
+        let expected = *self.lineage.get_or_init(|| found);
+        if expected != found {
+            let changed = ElectionError::LineageChanged { expected, found };
+            return Err(Ended::Damaged(changed));
+        }
         let session = Uuid::new_v4();
         let ephemeral = CreateMode::EphemeralSequential.with_acls(self.options.acls());
         let data = session.to_string();
@@ -132,13 +145,18 @@ impl Candidate {
         *retry = FIRST_RETRY;
         let epoch =
             u64::try_from(stat.czxid).map_err(|_| damaged(&node, "its czxid is below 0"))?;
-        let token = FencingToken::new(Lineage::from(election.czxid), epoch, session);
-        self.wait_for_turn(&client, sequence).await?;
-        self.lead(&client, &node, token).await
+        let token = FencingToken::new(found, epoch, session);
+        self.wait_for_turn(&client, sequence, &mut proof).await?;
+        self.lead(&client, &node, token, proof).await
     }
 
     /// Until there is no lower candidate: each watches the one before it.
-    async fn wait_for_turn(&self, client: &Client, own: i64) -> Result<(), Ended> {
+    async fn wait_for_turn(
+        &self,
+        client: &Client,
+        own: i64,
+        proof: &mut SessionProof,
+    ) -> Result<(), Ended> {
         let paths = &self.options.paths;
         loop {
             let names = client.list_children(&paths.election()).await?;
@@ -163,18 +181,42 @@ impl Candidate {
             if client.state().is_terminated() {
                 return Err(Ended::Failed(Error::SessionExpired));
             }
+            self.prove(client, &paths.candidate(own), proof).await?;
+        }
+    }
+
+    /// Asks the majority whether the own node is there.
+    async fn prove(
+        &self,
+        client: &Client,
+        node: &str,
+        proof: &mut SessionProof,
+    ) -> Result<(), Ended> {
+        let sent = self.options.clock.now();
+        let mut writer = client.new_multi_writer();
+        writer.add_check_version(node, 0)?;
+        match writer.commit().await {
+            Ok(_) => {
+                proof.answered(sent);
+                Ok(())
+            }
+            Err(MultiWriteError::OperationFailed { .. }) => Err(Ended::Lost),
+            Err(MultiWriteError::RequestFailed { source }) => Err(source.into()),
         }
     }
 
     /// Until the node is gone or the deadline has passed.
-    async fn lead(&self, client: &Client, node: &str, token: FencingToken) -> Result<(), Ended> {
+    async fn lead(
+        &self,
+        client: &Client,
+        node: &str,
+        token: FencingToken,
+        mut proof: SessionProof,
+    ) -> Result<(), Ended> {
         let clock = self.options.clock.clone();
         let session = client.session_timeout();
-        let sent = clock.now();
-        if client.check_stat(node).await?.is_none() {
-            return Err(Ended::Lost);
-        }
-        let deadline = LocalDeadline::start(clock.clone(), session, sent);
+        self.prove(client, node, &mut proof).await?;
+        let deadline = LocalDeadline::start(clock, session, proof.counts_from());
         if deadline.check().is_err() {
             return Err(Ended::Lost);
         }
@@ -184,23 +226,31 @@ impl Candidate {
         };
         self.present(|present| present.leading = Some(leadership.clone()));
         self.listener.granted(leadership);
+        let stops = self.options.policy == SuspensionPolicy::Stop;
         let mut pause = session / 4;
         loop {
-            tokio::time::sleep(pause.min(deadline.remaining())).await;
-            if deadline.check().is_err() {
+            let patience = if stops { deadline.remaining() } else { session };
+            tokio::time::sleep(pause.min(patience)).await;
+            if stops && deadline.check().is_err() {
                 return Err(Ended::Lost);
             }
-            let sent = clock.now();
-            let asked = tokio::time::timeout(deadline.remaining(), client.check_stat(node)).await;
-            pause = match asked {
-                Ok(Ok(Some(_))) => {
-                    deadline.renew(sent).map_err(|_| Ended::Lost)?;
+            let patience = if stops { deadline.remaining() } else { session };
+            let asked = self.prove(client, node, &mut proof);
+            pause = match tokio::time::timeout(patience, asked).await {
+                Ok(Ok(())) => {
+                    if stops {
+                        let renewed = deadline.renew(proof.counts_from());
+                        renewed.map_err(|_| Ended::Lost)?;
+                    } else {
+                        // Late, and yet the node is there: nobody else has led meanwhile.
+                        deadline.confirm(proof.counts_from());
+                    }
                     // What it could not read now is read again after the next request.
                     let _ = tokio::time::timeout(session / 4, self.repair(client)).await;
                     session / 4
                 }
-                Ok(Ok(None)) => return Err(Ended::Lost),
-                Ok(Err(error)) if client.state().is_terminated() => return Err(error.into()),
+                Ok(Err(Ended::Lost)) => return Err(Ended::Lost),
+                Ok(Err(ended)) if client.state().is_terminated() => return Err(ended),
                 // Not connected: asked again until the deadline.
                 Ok(Err(_)) | Err(_) => session / 20,
             };
