@@ -9,6 +9,7 @@ pub use self::{
     invocation::Invocation,
     lifecycle::{Control, EndpointState},
     method::{Method, ServedGateway},
+    resources::{ResourceId, Resources},
     restart::{AfterPanic, Escalation, RestartPolicy},
     traits::{HookFuture, HookResult, RpcEndpoint, RpcLifecycle, Serves, hook_done},
 };
@@ -24,6 +25,7 @@ mod invocation;
 pub(crate) mod lifecycle;
 pub(crate) mod local;
 mod method;
+mod resources;
 pub(crate) mod restart;
 pub(crate) mod session;
 pub(crate) mod supervisor;

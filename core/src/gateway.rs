@@ -26,6 +26,7 @@ mod handle;
 #[doc(hidden)]
 pub mod macro_support;
 mod patrol;
+mod recipient;
 mod reference;
 mod request;
 

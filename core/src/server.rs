@@ -11,7 +11,7 @@ mod job;
 
 use crate::{
     address::RpcAddress,
-    endpoint::{Control, EndpointState, RpcEndpoint, Serves, core::Core, local::Handle},
+    endpoint::{Control, EndpointState, Resources, RpcEndpoint, Serves, core::Core, local::Handle},
     error::{RpcError, RpcErrorKind},
     gateway::{Dispatch, Fenced, FencingMode, Gateway, GatewayInner, Link, TokenSource},
     status::{StatusSnapshot, StatusSource},
@@ -156,6 +156,12 @@ impl<A: RpcEndpoint> RpcServer<A> {
         F: FnOnce(&mut A, &mut Context<A>) + Send + 'static,
     {
         job::schedule(&self.core, delay, work)
+    }
+
+    /// What the present incarnation has to close when it ends.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        self.core.incarnation().resources.clone()
     }
 
     /// Calls and closures that have begun so far, over all incarnations.

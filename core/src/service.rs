@@ -1,7 +1,10 @@
 //! The service: one a process (or a test), with its endpoints, connections and settings.
 
-pub(crate) use self::shared::{Settings, Shared};
 pub use self::{builder::RpcServiceBuilder, schedule::Scheduled};
+pub(crate) use self::{
+    shared::{Settings, Shared},
+    start::refuse_off_arbiter,
+};
 
 mod builder;
 mod connect;

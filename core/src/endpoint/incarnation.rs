@@ -12,7 +12,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::entry::panic_error;
+use super::{Resources, entry::panic_error};
 use crate::error::{RpcError, RpcErrorKind};
 
 /// What the calls of one incarnation share.
@@ -28,6 +28,7 @@ pub(crate) struct Incarnation {
     life: Mutex<Option<Waker>>,
     /// How often the actor was polled. Written by its own thread only.
     polls: AtomicU64,
+    pub(crate) resources: Resources,
 }
 
 impl Incarnation {
@@ -40,6 +41,7 @@ impl Incarnation {
             killed: AtomicBool::new(false),
             life: Mutex::new(None),
             polls: AtomicU64::new(0),
+            resources: Resources::default(),
         }
     }
 
@@ -48,7 +50,7 @@ impl Incarnation {
         self.polls.load(Ordering::Relaxed)
     }
 
-    fn note_poll(&self) {
+    pub(crate) fn note_poll(&self) {
         self.polls
             .store(self.polls().wrapping_add(1), Ordering::Relaxed);
     }
@@ -59,6 +61,11 @@ impl Incarnation {
 
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
+    }
+
+    /// Notes the task that has to look when the actor is to end.
+    pub(crate) fn set_life(&self, task: Waker) {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
     pub(crate) fn kill(&self) {
@@ -135,12 +142,7 @@ impl<F: Future<Output = ()>> Future for Life<F> {
         let this = self.get_mut();
         if !this.registered {
             this.registered = true;
-            let mut life = this
-                .incarnation
-                .life
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *life = Some(context.waker().clone());
+            this.incarnation.set_life(context.waker().clone());
         }
         if this.incarnation.killed.load(Ordering::SeqCst) {
             return this.end(End::Killed);

@@ -13,7 +13,7 @@ use actix::{AsyncContext, Context};
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -42,6 +42,10 @@ pub(crate) struct Supervisor<A: RpcEndpoint> {
     starting: Vec<oneshot::Sender<Result<(), RpcError>>>,
     back_off_until: Option<Instant>,
     hook: Option<(Hook, Instant)>,
+    /// An incarnation that has ended and whose resources are open.
+    closing: Option<Arc<Incarnation>>,
+    /// How the endpoint ended, until its resources are closed.
+    finished: Option<Result<(), RpcError>>,
     is_finished: bool,
 }
 
@@ -64,6 +68,8 @@ impl<A: RpcEndpoint> Supervisor<A> {
             starting: Vec::new(),
             back_off_until: None,
             hook: None,
+            closing: None,
+            finished: None,
             is_finished: false,
         }
     }
@@ -75,8 +81,22 @@ impl<A: RpcEndpoint> Supervisor<A> {
         tokio::task::spawn_local(self.run(ends));
     }
 
+    /// Serves an actor that runs already. Called in its own context.
+    pub(crate) fn attach(core: Arc<Core<A>>, ends: Ends, context: &mut Context<A>) {
+        Turns::attach(&core, &core.incarnation(), context);
+        let supervisor = Self::new(core, Lifecycle::new(None), None, Escalation::default());
+        tokio::task::spawn_local(supervisor.run(ends));
+    }
+
     async fn run(mut self, mut ends: Ends) {
-        while !self.is_finished {
+        loop {
+            if let Some(incarnation) = self.closing.take() {
+                self.close(&incarnation).await;
+            }
+            if let Some(result) = self.finished.take() {
+                self.publish_end(result);
+                return;
+            }
             let hook_limit = self.hook.map(|(_, limit)| limit);
             let event = tokio::select! {
                 biased;
@@ -177,13 +197,16 @@ impl<A: RpcEndpoint> Supervisor<A> {
                     // How it ends now is of no interest.
                     self.life = None;
                     self.hook = None;
+                    if !self.incarnation.resources.is_empty() {
+                        self.closing = Some(Arc::clone(&self.incarnation));
+                    }
                 }
                 Action::Spawn => self.spawn(),
                 Action::ArmBackOff(pause) => {
                     tracing::warn!(endpoint = %self.core.address, ?pause, "restarting");
                     self.back_off_until = Some(Instant::now() + pause);
                 }
-                Action::Finish(result) => self.finish(result),
+                Action::Finish(result) => self.finished = Some(result),
             }
         }
     }
@@ -229,7 +252,22 @@ impl<A: RpcEndpoint> Supervisor<A> {
         self.life = Some(tokio::task::spawn_local(life));
     }
 
-    fn finish(&mut self, result: Result<(), RpcError>) {
+    /// Closes what an incarnation has left open, within the limit of a hook.
+    async fn close(&mut self, incarnation: &Incarnation) {
+        let limit = self.core.shared.settings.hook_timeout;
+        let closed = timeout(limit, incarnation.resources.close()).await;
+        let closed = closed.unwrap_or_else(|_| {
+            let call = format!("closing the resources of {}", self.core.address);
+            Err(RpcError::timeout(&call, limit, TimeoutPhase::Sent))
+        });
+        if let (Some(result), Err(error)) = (&mut self.finished, closed)
+            && result.is_ok()
+        {
+            *result = Err(error);
+        }
+    }
+
+    fn publish_end(&mut self, result: Result<(), RpcError>) {
         self.is_finished = true;
         if let Err(error) = &result {
             tracing::warn!(endpoint = %self.core.address, %error, "the endpoint has ended");
@@ -251,6 +289,13 @@ impl<A: RpcEndpoint> Drop for Supervisor<A> {
                 Event::Abort(RpcError::new(RpcErrorKind::Stopped, text)),
                 None,
             );
+            if let Some(incarnation) = self.closing.take() {
+                let close = async move { incarnation.resources.close().await };
+                self.core.shared.runtime.spawn(close);
+            }
+            if let Some(result) = self.finished.take() {
+                self.publish_end(result);
+            }
         }
     }
 }

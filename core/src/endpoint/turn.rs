@@ -39,18 +39,30 @@ pub(crate) struct Turns<A: RpcEndpoint> {
     life: Arc<Incarnation>,
     /// Between two turns, others of this thread come first: no turn in this poll of the actor.
     rests_in: Option<u64>,
+    /// The actor's life is not ours.
+    is_attached: bool,
 }
 
 impl<A: RpcEndpoint> Turns<A> {
     /// Gives the inbox to the actor of this context.
     pub(crate) fn begin(core: &Arc<Core<A>>, life: &Arc<Incarnation>, context: &mut Context<A>) {
-        context.spawn(Self {
+        context.spawn(Self::new(core, life, false));
+    }
+
+    /// The same for an actor that others have started.
+    pub(crate) fn attach(core: &Arc<Core<A>>, life: &Arc<Incarnation>, context: &mut Context<A>) {
+        context.spawn(Self::new(core, life, true));
+    }
+
+    fn new(core: &Arc<Core<A>>, life: &Arc<Incarnation>, is_attached: bool) -> Self {
+        Self {
             core: Arc::clone(core),
             life: Arc::clone(life),
             batch: VecDeque::new(),
             task: None,
             rests_in: None,
-        });
+            is_attached,
+        }
     }
 
     fn register(&mut self, task: &Waker) {
@@ -62,6 +74,9 @@ impl<A: RpcEndpoint> Turns<A> {
             self.task = Some(task.clone());
             if !self.life.is_over() {
                 self.core.inbox.set_task(task.clone());
+                if self.is_attached {
+                    self.life.set_life(task.clone());
+                }
             }
         }
     }
@@ -115,7 +130,15 @@ impl<A: RpcEndpoint> Turns<A> {
         // Everything else on this thread comes first. actix would poll this future again at once if
         // a handler has spawned something, and neither timers nor control messages got between.
         self.rests_in = Some(self.life.polls());
-        task.wake_by_ref();
+        if self.is_attached {
+            let (life, task) = (Arc::clone(&self.life), task.clone());
+            tokio::task::spawn_local(async move {
+                life.note_poll();
+                task.wake();
+            });
+        } else {
+            task.wake_by_ref();
+        }
         Poll::Pending
     }
 }
@@ -131,6 +154,9 @@ impl<A: RpcEndpoint> ActorFuture<A> for Turns<A> {
     ) -> Poll<()> {
         let this = self.get_mut();
         this.register(task.waker());
+        if this.life.is_over() {
+            return Poll::Ready(());
+        }
         if !this.core.inbox.is_woken() || context.waiting() {
             return Poll::Pending;
         }
@@ -152,6 +178,18 @@ impl<A: RpcEndpoint> Drop for Turn<'_, A> {
     fn drop(&mut self) {
         if !self.batch.is_empty() {
             self.inbox.put_back(self.batch);
+        }
+    }
+}
+
+impl<A: RpcEndpoint> Drop for Turns<A> {
+    fn drop(&mut self) {
+        if self.is_attached && !self.life.is_over() {
+            // Without a supervisor the endpoint has ended already.
+            let _ = self
+                .core
+                .events
+                .send((self.life.number, Event::Failed(Failure::StoppedItself)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actix::{Arbiter, ArbiterHandle};
+use actix::{Addr, Arbiter, ArbiterHandle};
 use tokio::{
     runtime::{Handle as Runtime, RuntimeFlavor},
     sync::oneshot,
@@ -12,7 +12,7 @@ use super::RpcService;
 use crate::{
     address::EndpointId,
     endpoint::{
-        AfterPanic, Escalation, RestartPolicy, RpcEndpoint,
+        AfterPanic, Escalation, Invocation, RestartPolicy, RpcEndpoint,
         core::{Core, Ends},
         lifecycle::Lifecycle,
         local::Handle,
@@ -85,7 +85,7 @@ impl RpcService {
         A: RpcEndpoint,
         F: FnMut() -> A + 'static,
     {
-        self.refuse_off_arbiter()?;
+        refuse_off_arbiter()?;
         let setup = Setup {
             name: EndpointId::new(name)?,
             token: None,
@@ -155,13 +155,68 @@ impl RpcService {
         self.start_there(arbiter, name, token.into(), make).await
     }
 
+    /// Serves an actor that runs already, whoever started it, under `name`, STOPPED. Its mailbox
+    /// works as before, beside the calls.
+    ///
+    /// The actor stays its starter's: it lives on when the endpoint is terminated, and the endpoint
+    /// ends when the actor does. A panic in a handler is answered with `Panicked` and the actor is
+    /// kept. As long as the endpoint lives, it holds an `Addr`, so that the actor does too.
+    ///
+    /// # Errors
+    /// As [`start_server`](Self::start_server); `Stopped` if the actor has ended.
+    pub async fn serve<A>(&self, name: &str, actor: &Addr<A>) -> Result<RpcServer<A>, RpcError>
+    where
+        A: RpcEndpoint<Fencing = Unfenced>,
+    {
+        self.attach(name, None, actor).await
+    }
+
+    /// The same for a fenced endpoint.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_fenced<A>(
+        &self,
+        name: &str,
+        actor: &Addr<A>,
+        token: impl Into<Option<FencingToken>>,
+    ) -> Result<RpcServer<A>, RpcError>
+    where
+        A: RpcEndpoint<Fencing = Fenced>,
+    {
+        self.attach(name, token.into(), actor).await
+    }
+
+    async fn attach<A: RpcEndpoint>(
+        &self,
+        name: &str,
+        token: Option<FencingToken>,
+        actor: &Addr<A>,
+    ) -> Result<RpcServer<A>, RpcError> {
+        let setup = Setup {
+            name: EndpointId::new(name)?,
+            token,
+            policy: None,
+        };
+        let (core, ends) = self.register::<A>(&setup)?;
+        core.inbox.set_actor(Some(actor.clone()));
+        let attach = Invocation::attach(&core, ends);
+        if actor.send(attach).await.is_err() {
+            self.table().remove(&setup.name);
+            core.inbox.set_actor(None);
+            let text = format!("the actor that was to be served as {name} has ended");
+            return Err(RpcError::new(RpcErrorKind::Stopped, text));
+        }
+        Ok(RpcServer::new(core))
+    }
+
     fn start_here<A: RpcEndpoint>(
         &self,
         name: &str,
         token: Option<FencingToken>,
         actor: A,
     ) -> Result<RpcServer<A>, RpcError> {
-        self.refuse_off_arbiter()?;
+        refuse_off_arbiter()?;
         let setup = Setup {
             name: EndpointId::new(name)?,
             token,
@@ -221,24 +276,24 @@ impl RpcService {
         }
         Ok((core, ends))
     }
+}
 
-    /// A typed error where actix would panic.
-    fn refuse_off_arbiter(&self) -> Result<(), RpcError> {
-        let is_off = match Runtime::try_current() {
-            Ok(runtime) => {
-                Arbiter::try_current().is_none()
-                    && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
-            }
-            Err(_) => true,
-        };
-        if is_off {
-            return Err(RpcError::new(
-                RpcErrorKind::InvalidState,
-                "an actor needs an arbiter or a LocalSet: call this on one, or start_server_in(..)",
-            ));
+/// A typed error where actix would panic.
+pub(crate) fn refuse_off_arbiter() -> Result<(), RpcError> {
+    let is_off = match Runtime::try_current() {
+        Ok(runtime) => {
+            Arbiter::try_current().is_none()
+                && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
         }
-        Ok(())
+        Err(_) => true,
+    };
+    if is_off {
+        return Err(RpcError::new(
+            RpcErrorKind::InvalidState,
+            "an actor needs an arbiter or a LocalSet: call this on one, or start_server_in(..)",
+        ));
     }
+    Ok(())
 }
 
 fn launch<A: RpcEndpoint>(
