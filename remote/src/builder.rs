@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockkeeper_core::status::StatusSource;
 use lockkeeper_core::{Authority, RpcError, RpcErrorKind, RpcService, RpcServiceBuilder};
 use tokio::net::{TcpListener, lookup_host};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,8 @@ use crate::link::Endpoints;
 use crate::listener::listen;
 use crate::peers::Peers;
 use crate::quiet_log::QuietLog;
+use crate::refusals::Refusals;
+use crate::security::Security;
 use crate::settings::RemoteSettings;
 use crate::shared::Shared;
 use crate::transport::TcpTransport;
@@ -32,6 +35,7 @@ impl RemoteBuilderExt for RpcServiceBuilder {
             bind: address.into(),
             advertise: None,
             allow_insecure: false,
+            security: Security::default(),
             application: String::new(),
             versions: VERSIONS,
             settings: RemoteSettings::default(),
@@ -58,6 +62,7 @@ pub struct RemoteBuilder {
     bind: String,
     advertise: Option<String>,
     allow_insecure: bool,
+    security: Security,
     application: String,
     versions: VersionRange,
     settings: RemoteSettings,
@@ -71,7 +76,22 @@ impl RemoteBuilder {
         self
     }
 
-    /// Allows listening beyond loopback. Whoever reaches the port can then call every endpoint and
+    /// Encrypts all connections, and demands a certificate of both sides. Both have to set it.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: crate::Tls) -> Self {
+        self.security.tls = Some(tls);
+        self
+    }
+
+    /// Demands of every peer that it knows one of these keys, and proves that this side does. Both
+    /// have to set it.
+    #[cfg(feature = "shared-key")]
+    pub fn shared_keys(mut self, keys: crate::SharedKeys) -> Self {
+        self.security.keys = Some(keys);
+        self
+    }
+
+    /// Allows listening beyond loopback without TLS and shared key. Whoever reaches the port can then call every endpoint and
     /// read along: only for networks in which every host and every user is trusted. Default: false.
     pub fn allow_insecure(mut self, allow: bool) -> Self {
         self.allow_insecure = allow;
@@ -107,8 +127,8 @@ impl RemoteBuilder {
     ///
     /// # Errors
     /// `InvalidConfiguration` for a setting that is not allowed, which includes an address beyond
-    /// loopback without [`allow_insecure`](Self::allow_insecure); `InvalidAddress`; `Unreachable`
-    /// if the address can't be bound.
+    /// loopback without TLS, shared keys or [`allow_insecure`](Self::allow_insecure);
+    /// `InvalidAddress`; `Unreachable` if the address can't be bound.
     pub async fn start(self) -> Result<RpcService, RpcError> {
         let bound = self.listen().await?;
         let Self {
@@ -116,13 +136,22 @@ impl RemoteBuilder {
             application,
             versions,
             settings,
+            security,
             ..
         } = self;
-        service.build_with(|table| {
+        let mut shared = None;
+        let service = service.build_with(|table| {
             let preface = bound.preface(&settings, versions, table.incarnation(), application);
             let endpoints = Arc::new(move |id: &str| table.endpoint(id));
-            Ok(Arc::new(bound.serve(settings, preface, endpoints)))
-        })
+            let transport = bound.serve(settings, security, preface, endpoints);
+            shared = Some(Arc::clone(transport.shared()));
+            Ok(Arc::new(transport))
+        })?;
+        if let Some(shared) = shared {
+            let source: Arc<dyn StatusSource> = shared;
+            service.status().register(&source);
+        }
+        Ok(service)
     }
 
     /// Serves stand-ins instead of a service's endpoints.
@@ -137,10 +166,11 @@ impl RemoteBuilder {
             application,
             versions,
             settings,
+            security,
             ..
         } = self;
         let preface = bound.preface(&settings, versions, incarnation, application);
-        bound.serve(settings, preface, endpoints)
+        bound.serve(settings, security, preface, endpoints)
     }
 
     pub(crate) async fn listen(&self) -> Result<Bound, RpcError> {
@@ -161,8 +191,8 @@ impl RemoteBuilder {
         let io = IoThread::start().map_err(|error| unbound(&error))?;
         let host = bind.host().to_owned();
         let port = bind.port();
-        let allow_insecure = self.allow_insecure;
-        let listener = io.spawn(async move { bind_first(&host, port, allow_insecure).await });
+        let allow_open = self.allow_insecure || self.security.keeps_strangers_out();
+        let listener = io.spawn(async move { bind_first(&host, port, allow_open).await });
         let listener = listener.await.map_err(|error| unbound(&error))??;
         let local = listener.local_addr().map_err(|error| unbound(&error))?;
         let authority = self.advertised(&bind, local)?;
@@ -219,6 +249,7 @@ impl Bound {
             frame_limit: settings.frame_limit_bytes,
             application,
             listening: self.authority.to_string(),
+            nonce: None,
         }
     }
 
@@ -226,6 +257,7 @@ impl Bound {
     fn serve(
         self,
         settings: RemoteSettings,
+        security: Security,
         preface: Preface,
         endpoints: Endpoints,
     ) -> TcpTransport {
@@ -239,6 +271,8 @@ impl Bound {
             peers: Peers::new(preface.incarnation),
             log: Arc::new(QuietLog::new()),
             preface,
+            security,
+            refusals: Refusals::default(),
             io: io.handle().clone(),
             shut: CancellationToken::new(),
             bound: local,
@@ -259,7 +293,7 @@ fn invalid(text: String) -> RpcError {
 }
 
 /// Binds the first of the host's addresses that can be bound.
-async fn bind_first(host: &str, port: u16, allow_insecure: bool) -> Result<TcpListener, RpcError> {
+async fn bind_first(host: &str, port: u16, allow_open: bool) -> Result<TcpListener, RpcError> {
     let unbound = |error: std::io::Error| {
         RpcError::new(
             RpcErrorKind::Unreachable,
@@ -268,12 +302,13 @@ async fn bind_first(host: &str, port: u16, allow_insecure: bool) -> Result<TcpLi
     };
     let addresses: Vec<_> = lookup_host((host, port)).await.map_err(unbound)?.collect();
     if let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
-        && !allow_insecure
+        && !allow_open
     {
         return Err(invalid(format!(
             "{open} is reachable from other hosts, and whoever reaches it could call every \
-             endpoint: bind a loopback address, or say allow_insecure(true) if every host and \
-             user of that network is trusted"
+             endpoint: bind a loopback address, set tls or shared_keys (features tls and \
+             shared-key), or say allow_insecure(true) if every host and user of that network is \
+             trusted"
         )));
     }
     TcpListener::bind(addresses.as_slice())

@@ -39,7 +39,16 @@ pub(crate) fn unintroduced(target: &dyn Display, error: &IntroductionError) -> R
         IntroductionError::Wire(WireError::Io(_)) | IntroductionError::Closed => {
             RpcErrorKind::Unreachable
         }
-        IntroductionError::Wire(_) => RpcErrorKind::ProtocolViolation,
+        IntroductionError::Wire(_)
+        | IntroductionError::Http
+        | IntroductionError::PeerSpeaksTls
+        | IntroductionError::PeerSpeaksNoTls => RpcErrorKind::ProtocolViolation,
+        IntroductionError::Tls(_)
+        | IntroductionError::PeerDemandsKey
+        | IntroductionError::PeerHasNoKey
+        | IntroductionError::WrongKey
+        | IntroductionError::KeyRefused
+        | IntroductionError::FalseProof => RpcErrorKind::Unauthorized,
     };
     RpcError::new(kind, format!("cannot connect to {target}: {error}"))
         .with_outcome(Outcome::NotSent)

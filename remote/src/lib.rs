@@ -51,9 +51,16 @@
 //! # }
 //! ```
 //!
-//! Nothing is encrypted and nobody has to prove who he is: services listen on loopback only, unless
-//! [`RemoteBuilder::allow_insecure`] says otherwise. Who connects is believed where it says that it
-//! listens, and gets the calls to that address.
+//! # Who may connect
+//!
+//! By default nothing is encrypted and nobody has to prove who he is, and services listen on
+//! loopback only. To listen beyond it, set one or both of
+//! - mutual TLS (feature `tls`, `RemoteBuilder::tls`): encrypted, and both sides show a certificate;
+//! - shared keys (feature `shared-key`, `RemoteBuilder::shared_keys`): both sides prove that they
+//!   know a key; nothing is encrypted;
+//!
+//! or say [`RemoteBuilder::allow_insecure`]. Who was let in is believed where it says that it
+//! listens, and gets the calls to that address; there are no rights within a service.
 //!
 //! Not for streams of bulk data (a message is held whole on both sides), and not for what must
 //! arrive although a process dies: a one-way message may be lost with its connection, and a call
@@ -67,6 +74,7 @@
 //! | `connection` | the pure machine of one connection |
 //! | `link` | a connection with its socket, on the I/O thread |
 //! | `peers` | which connection leads to which process |
+//! | `security` | TLS and shared keys |
 //! | `session` | a gateway's session, which outlives its connection |
 //! | `shared`, `listener`, `transport` | dialling, accepting, the seam to core |
 //! | `builder`, `settings` | what a user sets |
@@ -80,9 +88,12 @@ mod listener;
 mod peers;
 pub mod prelude;
 mod quiet_log;
+mod refusals;
+mod security;
 mod session;
 mod settings;
 mod shared;
+mod status;
 mod transport;
 mod wire;
 
@@ -90,4 +101,8 @@ mod wire;
 mod tests;
 
 pub use builder::{RemoteBuilder, RemoteBuilderExt};
+#[cfg(feature = "tls")]
+pub use security::Tls;
+#[cfg(feature = "shared-key")]
+pub use security::{MAX_SHARED_KEYS, MIN_SHARED_KEY_BYTES, SharedKeys};
 pub use settings::{MAX_FRAME_LIMIT_BYTES, MIN_FRAME_LIMIT_BYTES, RemoteSettings};

@@ -5,8 +5,12 @@
 
 mod handle;
 mod introduction;
+mod securing;
+mod stream;
 mod task;
 
 pub(crate) use handle::{LinkHandle, Opened, Peer, Request, Room, WHOLE_LIMIT};
 pub(crate) use introduction::{IntroductionError, Role, introduce};
+pub(crate) use securing::{secure_accepted, secure_dialled};
+pub(crate) use stream::BoxStream;
 pub(crate) use task::{Endpoints, LinkTask};

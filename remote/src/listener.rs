@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::link::{IntroductionError, Role, introduce};
+use crate::link::{IntroductionError, Role, introduce, secure_accepted};
 use crate::shared::Shared;
 
 /// Pause after an error of `accept`, which is mostly a lack of file descriptors.
@@ -32,11 +32,13 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
         };
         let Ok(connection) = Arc::clone(&connections).try_acquire_owned() else {
             let limit = shared.settings.connection_limit;
+            shared.refusals.count("connection_limit");
             log.warn(format_args!("{socket} closed: connection_limit is {limit}"));
             continue;
         };
         let Ok(handshake) = Arc::clone(&handshakes).try_acquire_owned() else {
             let limit = shared.settings.handshake_limit;
+            shared.refusals.count("handshake_limit");
             log.warn(format_args!("{socket} closed: handshake_limit is {limit}"));
             continue;
         };
@@ -45,11 +47,17 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
             let greeted = greet(stream, &shared, connection);
             match tokio::time::timeout(shared.settings.handshake_timeout, greeted).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => log.warn(format_args!("{socket} refused: {error}")),
-                Err(_) => log.warn(format_args!(
-                    "{socket} closed: it did not introduce itself within {:?}",
-                    shared.settings.handshake_timeout
-                )),
+                Ok(Err(error)) => {
+                    shared.refusals.refuse(&error);
+                    log.warn(format_args!("{socket} refused: {error}"));
+                }
+                Err(_) => {
+                    let limit = shared.settings.handshake_timeout;
+                    shared.refusals.count("handshake_timeout");
+                    log.warn(format_args!(
+                        "{socket} closed: it did not introduce itself within {limit:?}"
+                    ));
+                }
             }
             drop(handshake);
         });
@@ -57,12 +65,15 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn greet(
-    mut stream: TcpStream,
+    socket: TcpStream,
     shared: &Arc<Shared>,
     connection: OwnedSemaphorePermit,
 ) -> Result<(), IntroductionError> {
-    stream.set_nodelay(true)?;
-    let theirs = introduce(&mut stream, Role::Acceptor, &shared.preface).await?;
-    shared.adopt(stream, theirs, Role::Acceptor, None, Some(connection))?;
+    socket.set_nodelay(true)?;
+    let from = socket.peer_addr()?;
+    let mut stream = secure_accepted(socket, &shared.security).await?;
+    let (preface, security) = (&shared.preface, &shared.security);
+    let theirs = introduce(&mut stream, Role::Acceptor, preface, security).await?;
+    shared.adopt(stream, from, theirs, Role::Acceptor, None, Some(connection))?;
     Ok(())
 }

@@ -16,10 +16,13 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::Settings;
 use crate::errors;
 use crate::link::{
-    Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT, introduce,
+    BoxStream, Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT,
+    introduce, secure_dialled,
 };
 use crate::peers::Peers;
 use crate::quiet_log::QuietLog;
+use crate::refusals::Refusals;
+use crate::security::Security;
 use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
 use crate::wire::{Preface, WireError};
 
@@ -30,6 +33,9 @@ pub(crate) struct Shared {
     /// The bound address, which may differ from the advertised one.
     pub(crate) bound: SocketAddr,
     pub(crate) preface: Preface,
+    pub(crate) security: Security,
+    /// Strangers that were not let in, by reason.
+    pub(crate) refusals: Refusals,
     pub(crate) endpoints: Endpoints,
     pub(crate) peers: Peers,
     /// Warnings that peers can cause at will.
@@ -144,26 +150,38 @@ impl Shared {
     async fn dial(self: Arc<Self>, authority: Authority) -> Result<Arc<LinkHandle>, DialError> {
         let attempt = async {
             let address = (authority.host(), authority.port());
-            let mut stream = TcpStream::connect(address)
+            let socket = TcpStream::connect(address)
                 .await
                 .map_err(DialError::Connect)?;
-            stream.set_nodelay(true).map_err(DialError::Connect)?;
-            let theirs = introduce(&mut stream, Role::Dialler, &self.preface)
-                .await
-                .map_err(DialError::Introduction)?;
-            Ok((stream, theirs))
+            socket.set_nodelay(true).map_err(DialError::Connect)?;
+            let from = socket.peer_addr().map_err(DialError::Connect)?;
+            let met = self.meet(socket, authority.host()).await;
+            let (stream, theirs) = met.map_err(DialError::Introduction)?;
+            Ok((stream, from, theirs))
         };
-        let (stream, theirs) = timeout(self.settings.handshake_timeout, attempt)
+        let (stream, from, theirs) = timeout(self.settings.handshake_timeout, attempt)
             .await
             .unwrap_or(Err(DialError::TimedOut))?;
-        self.adopt(stream, theirs, Role::Dialler, Some(&authority), None)
+        self.adopt(stream, from, theirs, Role::Dialler, Some(&authority), None)
             .map_err(DialError::Introduction)
+    }
+
+    /// Secures a dialled socket and introduces the two sides.
+    async fn meet(
+        &self,
+        socket: TcpStream,
+        host: &str,
+    ) -> Result<(BoxStream, Preface), IntroductionError> {
+        let mut stream = secure_dialled(socket, host, &self.security).await?;
+        let theirs = introduce(&mut stream, Role::Dialler, &self.preface, &self.security).await?;
+        Ok((stream, theirs))
     }
 
     /// Runs an introduced connection and returns the one to be used for its process.
     pub(crate) fn adopt(
         self: &Arc<Self>,
-        stream: TcpStream,
+        stream: BoxStream,
+        socket: SocketAddr,
         theirs: Preface,
         role: Role,
         dialled: Option<&Authority>,
@@ -182,7 +200,7 @@ impl Shared {
             incarnation: theirs.incarnation,
             listening: theirs.listening.parse().ok(),
             application: theirs.application,
-            socket: stream.peer_addr()?,
+            socket,
             role,
         };
         tracing::debug!(

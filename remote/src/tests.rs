@@ -5,4 +5,5 @@
 mod calls;
 mod fixture;
 mod links;
+mod security;
 mod strangers;

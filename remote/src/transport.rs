@@ -31,7 +31,6 @@ impl TcpTransport {
     }
 }
 
-#[cfg(test)]
 impl TcpTransport {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared

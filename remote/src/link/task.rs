@@ -5,22 +5,20 @@
 //! that both wait to write would never read.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
 use lockkeeper_core::transport::{
     Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink,
 };
 use lockkeeper_core::{RpcError, RpcErrorKind};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::codec::FramedRead;
 use tokio_util::sync::CancellationToken;
 
-use super::{LinkHandle, Opened, Request, Room};
+use super::stream::{FrameStream, Ready};
+use super::{BoxStream, LinkHandle, Opened, Request, Room};
 use crate::connection::{
     Action, CallEnd, Connection, Event, Host, Loss, Settings, TellLoss, Ticket,
 };
@@ -39,9 +37,6 @@ impl Host for Shell {
 
 /// Finds the living endpoint of a name.
 pub(crate) type Endpoints = Arc<dyn Fn(&str) -> Option<Arc<dyn InboundEndpoint>> + Send + Sync>;
-
-/// Bytes of the read buffer to begin with.
-const READ_BUFFER: usize = 16 * 1024;
 
 /// With more outgoing bytes than this, callers' requests wait in their queue, where their room is
 /// counted.
@@ -66,8 +61,7 @@ pub(crate) struct LinkTask {
     log: Arc<QuietLog>,
     caller: Caller,
     machine: Connection<Shell>,
-    frames: FramedRead<OwnedReadHalf, FrameCodec>,
-    writer: OwnedWriteHalf,
+    stream: FrameStream,
     requests: mpsc::UnboundedReceiver<Request>,
     answers: mpsc::UnboundedReceiver<Answer>,
     answered: mpsc::UnboundedSender<Answer>,
@@ -78,14 +72,13 @@ pub(crate) struct LinkTask {
 
 impl LinkTask {
     pub(crate) fn new(
-        stream: TcpStream,
+        stream: BoxStream,
         handle: Arc<LinkHandle>,
         requests: mpsc::UnboundedReceiver<Request>,
         settings: Settings,
         endpoints: Endpoints,
         log: Arc<QuietLog>,
     ) -> Self {
-        let (reader, writer) = stream.into_split();
         let (answered, answers) = mpsc::unbounded_channel();
         let codec = FrameCodec::new(settings.frame_limit);
         let name = match &handle.peer().listening {
@@ -95,11 +88,10 @@ impl LinkTask {
         Self {
             caller: Caller::Remote(name.into()),
             machine: Connection::new(settings, Instant::now()),
-            frames: FramedRead::with_capacity(reader, codec, READ_BUFFER),
+            stream: FrameStream::new(stream, codec),
             handle,
             endpoints,
             log,
-            writer,
             requests,
             answers,
             answered,
@@ -118,14 +110,13 @@ impl LinkTask {
             if next < timer.deadline() {
                 timer.as_mut().reset(next);
             }
-            let blocked = !self.machine.unsent().is_empty();
-            let takes_requests = self.machine.unsent().len() < HIGH_WATER;
+            let unsent = self.machine.unsent();
+            let takes_requests = unsent.len() < HIGH_WATER;
             tokio::select! {
                 biased;
-                frame = self.frames.next() => self.read(frame),
+                ready = poll_fn(|cx| self.stream.poll(unsent, cx)) => self.ready(ready),
                 Some(answer) = self.answers.recv() => self.answer(answer),
                 Some(request) = self.requests.recv(), if takes_requests => self.request(request),
-                _ = self.writer.writable(), if blocked => {}
                 () = &mut timer => {
                     // Signs of life move the machine's next tick without moving the timer.
                     if self.machine.next_tick() <= Instant::now() {
@@ -161,6 +152,21 @@ impl LinkTask {
         }
     }
 
+    fn ready(&mut self, ready: Ready) {
+        match ready {
+            Ready::Read(frame) => self.read(frame),
+            Ready::Wrote(wrote) => self.wrote(wrote),
+            Ready::Flushed => {}
+        }
+    }
+
+    fn wrote(&mut self, wrote: std::io::Result<usize>) {
+        match wrote {
+            Ok(size) => self.step(Event::Wrote(size)),
+            Err(error) => self.step(Event::Broken(Loss::Io(error.kind()))),
+        }
+    }
+
     /// Takes the frame and those behind it that are in the buffer already.
     fn read(&mut self, first: Option<Result<crate::wire::Frame, WireError>>) {
         let mut next = Some(first);
@@ -179,7 +185,7 @@ impl LinkTask {
             if frames >= BATCH || bytes >= TURN || self.closing.is_some() {
                 return;
             }
-            next = self.frames.next().now_or_never();
+            next = self.stream.try_read();
         }
     }
 
@@ -278,18 +284,13 @@ impl LinkTask {
     fn write(&mut self) {
         let mut written = 0;
         while !self.machine.unsent().is_empty() && written < TURN {
-            match self.writer.try_write(self.machine.unsent()) {
-                Ok(size) => {
-                    written += size;
-                    self.step(Event::Wrote(size));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    self.step(Event::Broken(Loss::Io(error.kind())));
-                    return;
-                }
-            }
+            let Some(wrote) = self.stream.try_write(self.machine.unsent()) else {
+                break;
+            };
+            written += wrote.as_ref().map_or(0, |size| *size);
+            self.wrote(wrote);
         }
+        self.stream.try_flush();
     }
 
     fn act(&mut self, action: Action<Shell>) {
@@ -383,17 +384,12 @@ impl LinkTask {
         // The last answers and the goodbye; a peer that does not read them does not hold us.
         let flush = async {
             while !self.machine.unsent().is_empty() {
-                self.writer.writable().await?;
-                match self.writer.try_write(self.machine.unsent()) {
-                    Ok(size) => {
-                        self.machine
-                            .step(Instant::now(), Event::Wrote(size), &mut self.actions);
-                    }
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
+                let unsent = self.machine.unsent();
+                let size = poll_fn(|cx| self.stream.poll_write(unsent, cx)).await?;
+                self.machine
+                    .step(Instant::now(), Event::Wrote(size), &mut self.actions);
             }
-            tokio::io::AsyncWriteExt::shutdown(&mut self.writer).await
+            tokio::io::AsyncWriteExt::shutdown(self.stream.get_mut()).await
         };
         // Whether the last bytes arrived is not known anyway.
         let _ = tokio::time::timeout(LAST_WRITE, flush).await;

@@ -263,6 +263,7 @@ impl HandPeer {
             frame_limit: 1024 * 1024,
             application: String::new(),
             listening: String::new(),
+            nonce: None,
         }
     }
 
@@ -298,6 +299,14 @@ impl HandPeer {
             }
             assert!(self.more().await, "closed instead of a preface");
         }
+    }
+
+    #[cfg(feature = "shared-key")]
+    pub(super) async fn hear_bytes(&mut self, size: usize) -> BytesMut {
+        while self.bytes.len() < size {
+            assert!(self.more().await, "closed within {size} bytes");
+        }
+        self.bytes.split_to(size)
     }
 
     /// The next frame, or none if the connection is closed.

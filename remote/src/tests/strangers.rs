@@ -26,7 +26,7 @@ async fn an_http_client_is_told_where_it_is() {
 async fn garbage_instead_of_a_preface_closes_that_connection() {
     let server = Service::start().await;
     let mut peer = HandPeer::dial(&server.authority()).await;
-    peer.say(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3]).await;
+    peer.say(&[0x17, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3]).await;
     assert!(peer.hear_all().await.is_empty());
     assert_still_serves(&server).await;
 }

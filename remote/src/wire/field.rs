@@ -49,10 +49,22 @@ impl Reader {
     }
 
     pub(crate) fn uuid(&mut self, field: &'static str) -> Result<Uuid, WireError> {
-        self.need(16, field)?;
-        let mut bytes = [0; 16];
+        self.array(field).map(Uuid::from_bytes)
+    }
+
+    pub(crate) fn array<const SIZE: usize>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<[u8; SIZE], WireError> {
+        self.need(SIZE, field)?;
+        let mut bytes = [0; SIZE];
         self.rest.copy_to_slice(&mut bytes);
-        Ok(Uuid::from_bytes(bytes))
+        Ok(bytes)
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// Text with a `u16` length in bytes before it.

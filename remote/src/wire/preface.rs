@@ -22,6 +22,12 @@ pub(crate) const BODY_LIMIT: u16 = 2048;
 /// The newest and the oldest protocol version that this build speaks.
 pub(crate) const VERSIONS: VersionRange = VersionRange { min: 1, max: 1 };
 
+/// Bytes of a nonce.
+pub(crate) const NONCE: usize = 32;
+
+/// The value of the field "proof" for a shared key; 0, or a preface without the field, is none.
+const SHARED_KEY: u8 = 1;
+
 /// An inclusive range of protocol versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VersionRange {
@@ -65,6 +71,8 @@ pub(crate) struct Preface {
     pub(crate) application: String,
     /// Where the sender can be dialled (`host:port`), empty if it does not listen.
     pub(crate) listening: String,
+    /// Fresh for each connection, if the sender proves a shared key and demands that of the peer.
+    pub(crate) nonce: Option<[u8; NONCE]>,
 }
 
 impl Preface {
@@ -77,6 +85,10 @@ impl Preface {
         body.put_u32(self.frame_limit);
         field::put_name(&mut body, "application", &self.application)?;
         field::put_name(&mut body, "listening", &self.listening)?;
+        if let Some(nonce) = &self.nonce {
+            body.put_u8(SHARED_KEY);
+            body.put_slice(nonce);
+        }
         let length = u16::try_from(body.len())
             .ok()
             .filter(|length| *length <= BODY_LIMIT)
@@ -123,6 +135,18 @@ impl Preface {
             frame_limit: body.u32("frame limit")?,
             application: body.text("application")?,
             listening: body.text("listening")?,
+            nonce: nonce(&mut body)?,
         })
+    }
+}
+
+fn nonce(body: &mut Reader) -> Result<Option<[u8; NONCE]>, WireError> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    match body.u8("proof")? {
+        0 => Ok(None),
+        SHARED_KEY => body.array("nonce").map(Some),
+        other => Err(body.bad("proof", u64::from(other))),
     }
 }

@@ -120,6 +120,7 @@ fn sample_preface() -> Preface {
         frame_limit: 64 * 1024 * 1024,
         application: "app 1".to_owned(),
         listening: "127.0.0.1:7000".to_owned(),
+        nonce: None,
     }
 }
 
@@ -170,6 +171,15 @@ fn each_frame_is_byte_for_byte_what_the_page_says() {
     sample_preface().encode(&mut ours).unwrap();
     let theirs = page.remove("preface").unwrap_or_default();
     assert_eq!(hex(&ours), hex(&theirs), "vector preface");
+    let proves = Preface {
+        nonce: Some([7; 32]),
+        ..sample_preface()
+    };
+    let mut ours = BytesMut::new();
+    proves.encode(&mut ours).unwrap();
+    let theirs = page.remove("preface-with-proof").unwrap_or_default();
+    assert_eq!(hex(&ours), hex(&theirs), "vector preface-with-proof");
+    assert_eq!(Preface::decode(ours.split_off(HEAD).freeze()), Ok(proves));
     assert!(page.is_empty(), "vectors without a frame: {page:?}");
 }
 
@@ -292,7 +302,7 @@ fn a_preface_of_a_later_version_may_have_more_fields() {
     let mut bytes = BytesMut::new();
     sample_preface().encode(&mut bytes).unwrap();
     let mut body = bytes.split_off(HEAD);
-    body.extend_from_slice(b"later");
+    body.extend_from_slice(b"\0later");
     assert_eq!(Preface::decode(body.freeze()), Ok(sample_preface()));
 }
 
