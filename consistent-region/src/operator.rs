@@ -84,13 +84,15 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
     }
 
     /// Called after `reset`/`reset_to_initial_state` and at the first start, before any tuple:
-    /// which cut the region stands at (0: none) and what may still be restored.
+    /// which cut the region stands at (0: none) and the oldest that may still be restored (0: the
+    /// initial state).
     fn resumed_at(&mut self, _completed: u64, _oldest_retained: u64) -> Result<(), OperatorError> {
         Ok(())
     }
 
     /// The cut `seq` is complete in the whole region. Nothing older than `oldest_retained` will
-    /// ever be restored: a source may acknowledge up to that cut, and not further.
+    /// ever be restored: a source may acknowledge up to that cut, and not further; nothing while it
+    /// is 0, because the initial state may be restored.
     fn region_checkpointed(
         &mut self,
         _seq: u64,

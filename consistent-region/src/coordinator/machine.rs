@@ -105,19 +105,23 @@ impl Machine {
         term: u64,
         beginning: Beginning,
     ) -> (Self, Vec<Action>) {
-        let unusable = beginning.unusable_entries;
-        let known = beginning.record.is_some();
-        let mut record = beginning.record.unwrap_or_default();
+        let Beginning {
+            record,
+            unusable_entries: unusable,
+        } = beginning;
+        let known = record.is_some();
+        let mut record = record.unwrap_or_default();
         record.region.clone_from(&settings.region);
         record.graph = settings.shape.fingerprint;
         record.term = term;
-        record.number += unusable;
-        record.highest += SEQS_AN_ENTRY * unusable;
-        record.attempt += unusable;
-        let last_epoch = record.worker_epochs + EPOCHS_A_TERM * unusable;
-        record.worker_epochs = last_epoch + EPOCHS_A_TERM;
         if !known {
             record.allowed_resets = settings.max_consecutive_reset_attempts;
+            record.initial_state_retained = true;
+        }
+        let last_epoch = record.worker_epochs + EPOCHS_A_TERM * unusable;
+        record.worker_epochs = last_epoch + EPOCHS_A_TERM;
+        if unusable > 0 {
+            allow_for_lost_entries(&mut record, unusable, settings.retained);
         }
         if settings.clear_failure && record.failed.take().is_some() {
             record.consecutive_resets = 0;
@@ -455,5 +459,24 @@ impl Machine {
 
     fn tell(&mut self, event: RegionEvent) {
         self.actions.push(Action::Tell(event));
+    }
+}
+
+/// What the `lost` newest entries of the log may have said: numbers were given out, cuts completed,
+/// and with each of them the oldest kept one was given up, so that sources could acknowledge it.
+fn allow_for_lost_entries(record: &mut Record, lost: u64, retained: usize) {
+    record.number += lost;
+    record.highest += SEQS_AN_ENTRY * lost;
+    record.attempt += lost;
+    let cuts = usize::try_from(lost).unwrap_or(usize::MAX);
+    record.initial_state_retained &= record.retained.len().saturating_add(cuts) < retained;
+    record
+        .retained
+        .truncate(retained.saturating_sub(cuts).max(1));
+    if record.irrevocable {
+        record.failed = Some(format!(
+            "the newest {lost} entries of the log can't be read, and what the sinks committed \
+             since can't be taken back"
+        ));
     }
 }

@@ -190,7 +190,8 @@ impl Publisher {
             match self.readable(retained) {
                 Ok(manifest) => {
                     let retained = record.retained[position..].to_vec();
-                    return restore(manifest, retained, left_out);
+                    let oldest_retained = record.oldest_retained();
+                    return restore(manifest, retained, oldest_retained, left_out);
                 }
                 Err(Unreadable::Now(reason)) => return Choice::Unavailable { reason },
                 Err(Unreadable::ForGood { reason, may_skip }) => {
@@ -208,7 +209,7 @@ impl Publisher {
                 }
             }
         }
-        if record.completed == 0 {
+        if record.completed == 0 || record.initial_state_retained {
             let (restore, last, retained) = (None, false, Vec::new());
             return Choice::Restore {
                 restore,
@@ -346,7 +347,12 @@ enum Unreadable {
     },
 }
 
-fn restore(manifest: Manifest, retained: Vec<Retained>, left_out: Vec<(u64, String)>) -> Choice {
+fn restore(
+    manifest: Manifest,
+    retained: Vec<Retained>,
+    oldest_retained: u64,
+    left_out: Vec<(u64, String)>,
+) -> Choice {
     let Manifest {
         seq,
         last,
@@ -354,7 +360,6 @@ fn restore(manifest: Manifest, retained: Vec<Retained>, left_out: Vec<(u64, Stri
         tokens,
         ..
     } = manifest;
-    let oldest_retained = retained.last().map_or(seq, |retained| retained.seq);
     let restore = Some(RestorePoint {
         seq,
         oldest_retained,

@@ -55,6 +55,10 @@ pub struct Record {
     pub completed: u64,
     /// The cuts that may be restored, newest first, and the entries that hold their manifests.
     pub retained: Vec<Retained>,
+    /// Fewer cuts than may be kept have completed: the state before the first tuple is one of those
+    /// that may be restored.
+    #[serde(default)]
+    pub initial_state_retained: bool,
     /// No registration ever had a higher worker epoch.
     pub worker_epochs: u64,
     /// Where each instance runs; empty before the first start.
@@ -94,9 +98,13 @@ pub struct Claim {
 }
 
 impl Record {
-    /// The oldest cut that may be restored; 0 when there is none.
+    /// The oldest cut that may be restored; 0 when there is none, or when the initial state may be
+    /// restored as well.
     #[must_use]
     pub fn oldest_retained(&self) -> u64 {
-        self.retained.last().map_or(0, |retained| retained.seq)
+        match self.retained.last() {
+            Some(oldest) if !self.initial_state_retained => oldest.seq,
+            _ => 0,
+        }
     }
 }

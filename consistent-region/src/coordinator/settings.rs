@@ -85,7 +85,9 @@ pub struct CoordinatorSettings {
     /// Pause before a notice that was not acknowledged is pushed again; doubled each time up to the
     /// lease. Default 200 ms.
     pub resend: Duration,
-    /// How many completed cuts are kept. At least 1; default 2.
+    /// How many states that may be restored are kept: completed cuts, and the initial state as long
+    /// as there are fewer of them. Sources acknowledge what the oldest covers. At least 1;
+    /// default 2: one may be damaged.
     pub retained: usize,
     /// Takes a failed region up again when this coordinator takes over, as a forced reset would. For a start by hand, not by a supervisor.
     pub clear_failure: bool,

@@ -251,7 +251,11 @@ async fn cuts_complete_and_the_oldest_kept_one_lags() {
     let handle = start(Arc::clone(&store));
     let mut worker = Scripted::join(&handle, Arc::clone(&store)).await;
     assert_eq!(worker.reset().await, 0);
-    assert_eq!(worker.cut(&handle).await, (1, 1));
+    assert_eq!(
+        worker.cut(&handle).await,
+        (1, 0),
+        "the initial state is kept as well"
+    );
     assert_eq!(worker.cut(&handle).await, (2, 1));
     assert_eq!(worker.cut(&handle).await, (3, 2));
     assert_eq!(worker.cut(&handle).await, (4, 3));

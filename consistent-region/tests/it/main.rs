@@ -1,5 +1,9 @@
 //! Whole regions: a coordinator, workers, operators and a store, as a user puts them together.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+#[cfg(feature = "canal")]
+mod canal;
+mod damage;
 mod numbers;
 mod one_process;
+mod place;

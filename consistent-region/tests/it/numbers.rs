@@ -1,12 +1,18 @@
 //! numbers → counts by key (two instances) → a file a cut. The truth is a closed form.
+//!
+//! The numbers come from an [`Upstream`] that forgets what is acknowledged, as a real one does: a
+//! region that goes back behind its own acknowledgement fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{self, Poll};
 
 use actix::{Actor, Context};
+use futures_util::task::AtomicWaker;
 use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::operator::{
     Cut, Operator, OperatorError, Output, Prepared, Produced, RegionHandle, StartOperator,
@@ -15,11 +21,52 @@ use lockkeeper_consistent_region::sink::FileSink;
 
 pub(crate) const KEYS: u64 = 10;
 
+/// What the numbers are read from. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Upstream(Arc<Inside>);
+
+#[derive(Debug)]
+struct Inside {
+    end: u64,
+    /// The number that nobody may have yet.
+    held: AtomicU64,
+    reader: AtomicWaker,
+    /// Numbers below are forgotten.
+    acknowledged: AtomicU64,
+}
+
+impl Upstream {
+    /// Gives the numbers up to `end`, the first `held` of them at once.
+    pub(crate) fn new(end: u64, held: u64) -> Self {
+        Self(Arc::new(Inside {
+            end,
+            held: AtomicU64::new(held),
+            reader: AtomicWaker::new(),
+            acknowledged: AtomicU64::new(0),
+        }))
+    }
+
+    pub(crate) fn release(&self) {
+        self.0.held.store(self.0.end, Ordering::SeqCst);
+        self.0.reader.wake();
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.0.acknowledged.load(Ordering::SeqCst)
+    }
+}
+
 pub(crate) fn region(numbers: u64, output: &Path) -> Region {
+    region_of(&Upstream::new(numbers, numbers), output)
+}
+
+pub(crate) fn region_of(upstream: &Upstream, output: &Path) -> Region {
     let mut graph = Region::builder("numbers");
+    let upstream = upstream.clone();
     let source = graph.start("numbers", move |_| Numbers {
+        upstream: upstream.clone(),
         next: 0,
-        end: numbers,
+        cuts: BTreeMap::new(),
     });
     let counts = graph.keyed(
         "counts",
@@ -68,8 +115,10 @@ pub(crate) fn output(folder: &Path) -> BTreeMap<u64, u64> {
 }
 
 struct Numbers {
+    upstream: Upstream,
     next: u64,
-    end: u64,
+    /// Where the cuts lie that are not acknowledged.
+    cuts: BTreeMap<u64, u64>,
 }
 
 impl Actor for Numbers {
@@ -85,9 +134,12 @@ impl Operator for Numbers {
         Ok(())
     }
 
-    fn prepare(&mut self, _: Cut) -> Result<Prepared, OperatorError> {
-        let next = self.next;
-        let write = move |to: &mut dyn Write| to.write_all(&next.to_le_bytes());
+    fn prepare(&mut self, cut: Cut) -> Result<Prepared, OperatorError> {
+        self.cuts.insert(cut.seq, self.next);
+        let state = (self.next, self.cuts.clone());
+        let write = move |to: &mut dyn Write| {
+            serde_json::to_writer(to, &state).map_err(std::io::Error::from)
+        };
         Ok(Prepared {
             state: Some(Box::new(write)),
             stage: None,
@@ -95,14 +147,33 @@ impl Operator for Numbers {
     }
 
     fn reset(&mut self, state: &mut dyn Read, _: u32) -> Result<(), OperatorError> {
-        let mut bytes = [0; 8];
-        state.read_exact(&mut bytes)?;
-        self.next = u64::from_le_bytes(bytes);
+        (self.next, self.cuts) = serde_json::from_reader(state)
+            .map_err(|error| OperatorError::Permanent(error.to_string()))?;
         Ok(())
     }
 
     fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
-        self.next = 0;
+        (self.next, self.cuts) = (0, BTreeMap::new());
+        Ok(())
+    }
+
+    fn resumed_at(&mut self, _: u64, _: u64) -> Result<(), OperatorError> {
+        let acknowledged = self.upstream.acknowledged();
+        if self.next < acknowledged {
+            return Err(OperatorError::Permanent(format!(
+                "{} is forgotten, the numbers begin at {acknowledged}",
+                self.next
+            )));
+        }
+        Ok(())
+    }
+
+    fn region_checkpointed(&mut self, _: u64, oldest_retained: u64) -> Result<(), OperatorError> {
+        if let Some(position) = self.cuts.get(&oldest_retained) {
+            let acknowledged = &self.upstream.0.acknowledged;
+            acknowledged.fetch_max(*position, Ordering::SeqCst);
+        }
+        self.cuts = self.cuts.split_off(&oldest_retained);
         Ok(())
     }
 }
@@ -110,14 +181,19 @@ impl Operator for Numbers {
 impl StartOperator for Numbers {
     fn poll_produce(
         &mut self,
-        _: &mut task::Context<'_>,
+        task: &mut task::Context<'_>,
         output: &mut Output<u64>,
         _: &RegionHandle,
     ) -> Poll<Result<Produced, OperatorError>> {
-        if self.next == self.end {
+        let inside = &self.upstream.0;
+        if self.next == inside.end {
             return Poll::Ready(Ok(Produced::End));
         }
-        let end = self.end.min(self.next + 100);
+        inside.reader.register(task.waker());
+        let end = inside.held.load(Ordering::SeqCst).min(self.next + 100);
+        if self.next >= end {
+            return Poll::Pending;
+        }
         output.extend(self.next..end);
         self.next = end;
         Poll::Ready(Ok(Produced::More))
@@ -125,7 +201,7 @@ impl StartOperator for Numbers {
 }
 
 #[derive(Default)]
-struct Counts {
+pub(crate) struct Counts {
     counts: BTreeMap<u64, u64>,
     changed: BTreeSet<u64>,
 }

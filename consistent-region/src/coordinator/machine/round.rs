@@ -242,6 +242,8 @@ impl Machine {
                 term: self.term,
             },
         );
+        // The initial state counts as one of those that are kept, until enough cuts follow it.
+        record.initial_state_retained &= record.retained.len() < self.settings.retained;
         record.retained.truncate(self.settings.retained);
     }
 

@@ -1,0 +1,160 @@
+//! A region with its folders, and its parts as they are started in one process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockkeeper_consistent_region::coordinator::{
+    CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionEvent, RegionState,
+};
+use lockkeeper_consistent_region::graph::Region;
+use lockkeeper_consistent_region::point::Hook;
+use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
+use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle};
+use tokio::sync::broadcast;
+use tokio::time::timeout;
+
+use crate::numbers::{Upstream, output, region, region_of, truth};
+
+pub(crate) const NUMBERS: u64 = 400_003;
+/// Against a hang only.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    region: Region,
+    store: Arc<dyn CheckpointStore>,
+    /// How many numbers there are.
+    pub(crate) numbers: u64,
+    pub(crate) period: Option<Duration>,
+}
+
+impl Place {
+    /// All numbers at once.
+    pub(crate) fn new() -> Self {
+        Self::with(|output| region(NUMBERS, output))
+    }
+
+    pub(crate) fn of(upstream: &Upstream) -> Self {
+        Self::with(|output| region_of(upstream, output))
+    }
+
+    pub(crate) fn with(region: impl FnOnce(&Path) -> Region) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(FileStore::open(folder.path().join("store")).unwrap());
+        Self::in_store(folder, region, store)
+    }
+
+    pub(crate) fn in_store(
+        folder: tempfile::TempDir,
+        region: impl FnOnce(&Path) -> Region,
+        store: Arc<dyn CheckpointStore>,
+    ) -> Self {
+        let output = folder.path().join("out");
+        fs::create_dir(&output).unwrap();
+        Self {
+            region: region(&output),
+            folder,
+            store,
+            numbers: NUMBERS,
+            period: Some(Duration::from_millis(20)),
+        }
+    }
+
+    /// The store's own folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    pub(crate) fn output(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    pub(crate) fn settings(&self) -> CoordinatorSettings {
+        CoordinatorSettings {
+            period: self.period,
+            lease: Duration::from_millis(500),
+            lease_margin: Duration::from_millis(50),
+            ..CoordinatorSettings::for_region(&self.region)
+        }
+    }
+
+    pub(crate) fn coordinator(&self) -> CoordinatorHandle {
+        self.coordinator_with(Hook::default())
+    }
+
+    pub(crate) fn coordinator_with(&self, hook: Hook) -> CoordinatorHandle {
+        let store = Arc::clone(&self.store);
+        RegionCoordinator::start_local(self.settings(), store, hook).unwrap()
+    }
+
+    pub(crate) fn worker(&self, coordinator: &CoordinatorHandle) -> WorkerHandle {
+        self.worker_with(coordinator, Hook::default())
+    }
+
+    pub(crate) fn worker_with(&self, coordinator: &CoordinatorHandle, hook: Hook) -> WorkerHandle {
+        let (link, inbox) = coordinator.way().connect();
+        let config = WorkerConfig {
+            hook,
+            ..WorkerConfig::new("worker")
+        };
+        let (region, store) = (self.region.clone(), Arc::clone(&self.store));
+        RegionWorker::start(region, store, Arc::new(link), inbox, config)
+    }
+
+    pub(crate) fn check(&self) {
+        assert_eq!(output(&self.output()), truth(self.numbers));
+    }
+
+    /// Runs until the region has ended; everything was counted once.
+    pub(crate) async fn finish(&self, coordinator: &CoordinatorHandle, worker: &mut WorkerHandle) {
+        let ended = async {
+            tokio::select! {
+                end = worker.ended() => Some(end),
+                _ = coordinator.reached(RegionState::Failed) => None,
+            }
+        };
+        let ended = timeout(LIMIT, ended).await;
+        let status = coordinator.status();
+        assert_eq!(ended, Ok(Some(WorkerEnd::RegionEnded)), "{status:?}");
+        assert!(coordinator.reached(RegionState::Completed).await);
+        self.check();
+    }
+}
+
+pub(crate) async fn event(
+    events: &mut broadcast::Receiver<RegionEvent>,
+    is_it: impl Fn(&RegionEvent) -> bool,
+) -> RegionEvent {
+    let next = async {
+        loop {
+            match events.recv().await.unwrap() {
+                event if is_it(&event) => return event,
+                RegionEvent::Failed { reason } => panic!("the region has failed: {reason}"),
+                _ => {}
+            }
+        }
+    };
+    timeout(LIMIT, next).await.expect("the event did not come")
+}
+
+pub(crate) async fn cut_completed(events: &mut broadcast::Receiver<RegionEvent>) -> u64 {
+    match event(events, |event| {
+        matches!(event, RegionEvent::CutCompleted(_))
+    })
+    .await
+    {
+        RegionEvent::CutCompleted(cut) => cut.seq,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// The next time that the region comes into `state`.
+pub(crate) async fn comes_into(events: &mut broadcast::Receiver<RegionEvent>, state: RegionState) {
+    event(
+        events,
+        |event| matches!(event, RegionEvent::State { to, .. } if *to == state),
+    )
+    .await;
+}
