@@ -42,6 +42,9 @@
 //! | `RedisGuardStore` (feature `redis`) | one primary without fail-over | `appendfsync always` |
 //! | `ObjectGuardStore` (feature `object-store`) | several hosts, large manifests | conditional creation |
 //!
+//! Epochs of two coordination stores cannot be compared. [`EpochGuard::enter_with`] takes a whole token,
+//! records its lineage, and refuses another one until an operator has [adopted](adopt_lineage) it.
+//!
 //! When not to use it: for effects outside the store. What cannot compare an epoch has to be made
 //! harmless by the successor.
 
@@ -54,6 +57,7 @@ mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod file;
+mod lineage;
 mod memory;
 mod name;
 #[cfg(feature = "object-store")]
@@ -82,6 +86,7 @@ pub use entering::{Entering, Unusable};
 pub use epoch_guard::EpochGuard;
 pub use error::GuardError;
 pub use file::FileGuardStore;
+pub use lineage::adopt_lineage;
 pub use memory::MemoryGuardStore;
 pub use name::ManifestId;
 pub use reader::{highest_fence, read_newest};

@@ -28,6 +28,8 @@ mod leader_gateway;
 pub mod prelude;
 pub mod registration;
 pub mod retrieval;
+#[cfg(test)]
+mod searching;
 
 pub use leader_gateway::{Idempotent, LeaderGateway};
 pub use lockkeeper_core::token::{FencingToken, Lineage, TokenRelation};

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use lockkeeper_core::token::FencingToken;
+
 use super::entering::Entering;
 use super::procedure::{self, Look, Procedure, Publish, Tidy, Walk, What};
 use super::record::Base;
 use super::store::{GuardStore, Guarded};
-use super::{Chain, GuardError, ManifestId};
+use super::{Chain, GuardError, ManifestId, lineage};
 
 /// A leader that has entered with its epoch: it publishes manifests that a deposed leader cannot
 /// follow, and notices when it is deposed itself.
@@ -57,6 +59,35 @@ impl EpochGuard {
             Guarded::Done(entering) => entering.continue_from_newest(),
             Guarded::SteppedDown { highest } => Ok(Guarded::SteppedDown { highest }),
         }
+    }
+
+    /// As [`announce`](Self::announce), for the leadership of a token. The store keeps whose epochs
+    /// count: the lineage of the first token it sees.
+    ///
+    /// The [epoch](Self::epoch) of this guard is the token's, until another lineage was
+    /// [adopted](super::adopt_lineage); then it is higher.
+    ///
+    /// # Errors
+    /// [`GuardError::LineageChanged`] and [`GuardError::EpochsExhausted`] before anything was
+    /// changed; and as `announce`.
+    pub fn announce_with(
+        store: Arc<dyn GuardStore>,
+        token: &FencingToken,
+    ) -> Result<Guarded<Entering>, GuardError> {
+        let epoch = lineage::epoch_of(store.as_ref(), token)?;
+        Self::announce(store, epoch)
+    }
+
+    /// As [`enter`](Self::enter), for the leadership of a token.
+    ///
+    /// # Errors
+    /// As [`announce_with`](Self::announce_with) and [`Entering::continue_from_newest`].
+    pub fn enter_with(
+        store: Arc<dyn GuardStore>,
+        token: &FencingToken,
+    ) -> Result<Guarded<EpochGuard>, GuardError> {
+        let epoch = lineage::epoch_of(store.as_ref(), token)?;
+        Self::enter(store, epoch)
     }
 
     pub(super) fn settled(store: Arc<dyn GuardStore>, epoch: u64, base: Base) -> Self {

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use lockkeeper_core::token::Lineage;
+
 use super::ManifestId;
 
 /// An error of a guard or its store. That a leader was deposed is no error:
@@ -65,6 +67,28 @@ pub enum GuardError {
         offered: u64,
         /// What has been published.
         newest: u64,
+    },
+    /// The token's epoch counts in another history than that of this store's fences: another
+    /// coordination store, a new data directory, a restored backup. Nothing was changed. Whether the
+    /// former leaders are really gone only an operator knows:
+    /// [`adopt_lineage`](super::adopt_lineage).
+    #[error(
+        "the leadership is of lineage {found}, and this store's fences are of lineage {expected}; \
+         make sure that no leader of the former one is left, then adopt the new one"
+    )]
+    LineageChanged {
+        /// The lineage of the fences.
+        expected: Lineage,
+        /// The one of the token.
+        found: Lineage,
+    },
+    /// The token's epoch plus what former lineages have used is above 2^64 - 1.
+    #[error("epoch {epoch} above {above} is no number of 64 bits; begin a new store")]
+    EpochsExhausted {
+        /// The token's epoch.
+        epoch: u64,
+        /// What former lineages have used.
+        above: u64,
     },
     /// Epochs begin with 1.
     #[error("epoch 0 is no epoch: they begin with 1")]

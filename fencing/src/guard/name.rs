@@ -8,6 +8,7 @@ use super::GuardError;
 
 pub(crate) const FENCES: &str = "fence-";
 pub(crate) const BASES: &str = "base-";
+pub(crate) const LINEAGES: &str = "lineage-";
 pub(crate) const MANIFESTS: &str = "manifest-";
 
 const LONGEST: usize = 200;
@@ -51,8 +52,12 @@ pub(crate) fn base(epoch: u64) -> String {
     format!("{BASES}{epoch}")
 }
 
-/// The epochs of fences or bases; what is not ours is passed over.
-pub(crate) fn epochs<'a>(prefix: &'a str, names: &'a [String]) -> impl Iterator<Item = u64> + 'a {
+pub(crate) fn lineage(number: u64) -> String {
+    format!("{LINEAGES}{number}")
+}
+
+/// The numbers of fences, bases or lineages; what is not ours is passed over.
+pub(crate) fn numbers<'a>(prefix: &'a str, names: &'a [String]) -> impl Iterator<Item = u64> + 'a {
     names
         .iter()
         .filter_map(move |name| number(name.strip_prefix(prefix)?))
@@ -106,7 +111,7 @@ mod tests {
         );
         assert_eq!(found[0].name(), "manifest-3.7");
         let names = ["fence-1", "fence-+2", "fence-18446744073709551615"].map(String::from);
-        assert_eq!(epochs(FENCES, &names).collect::<Vec<_>>(), [1, u64::MAX]);
+        assert_eq!(numbers(FENCES, &names).collect::<Vec<_>>(), [1, u64::MAX]);
     }
 
     #[test]

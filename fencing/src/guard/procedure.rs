@@ -4,6 +4,7 @@
 //! says what comes next, so that a test can stop it between any two accesses, for ever if it likes.
 
 mod enter;
+mod lineage;
 mod look;
 mod publish;
 mod read;
@@ -11,6 +12,7 @@ mod tidy;
 mod walk;
 
 pub(crate) use enter::{Announce, Settle};
+pub(crate) use lineage::ReadLineage;
 pub(crate) use look::Look;
 pub(crate) use publish::Publish;
 pub(crate) use read::ReadNewest;

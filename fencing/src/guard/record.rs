@@ -1,5 +1,6 @@
 //! The bytes of a fence and of a base: one line of JSON and one line with its checksum.
 
+use lockkeeper_core::token::Lineage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,15 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fence {
     pub(crate) epoch: u64,
+}
+
+/// What `lineage-<number>` says: whose epochs count, from this record on up to the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LineageRecord {
+    pub(crate) lineage: Lineage,
+    /// The guard's epoch is a token's epoch plus this: above all fences there were before.
+    pub(crate) epochs_above: u64,
 }
 
 pub(crate) fn encode<T: Serialize>(name: &str, record: &T) -> Result<Vec<u8>, GuardError> {

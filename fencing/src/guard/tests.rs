@@ -4,3 +4,4 @@ mod behaviour;
 mod explore;
 mod folder;
 mod interleavings;
+mod lineage;

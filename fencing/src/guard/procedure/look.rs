@@ -34,5 +34,5 @@ impl Procedure for Look {
 
 /// The highest epoch that has a fence, 0 if none has.
 pub(crate) fn highest(names: &[String]) -> u64 {
-    name::epochs(name::FENCES, names).max().unwrap_or(0)
+    name::numbers(name::FENCES, names).max().unwrap_or(0)
 }

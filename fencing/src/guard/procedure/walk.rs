@@ -58,7 +58,7 @@ impl Procedure for Walk {
         ) {
             (State::ListingBases, Answer::Names(names)) => {
                 let up_to = self.up_to;
-                let top = name::epochs(name::BASES, &names)
+                let top = name::numbers(name::BASES, &names)
                     .filter(|epoch| *epoch <= up_to)
                     .max();
                 self.state = State::ListingManifests { top };
