@@ -46,6 +46,14 @@ impl EndpointId {
         Ok(Self(name.into()))
     }
 
+    /// `prefix` with a random end, unique in practice: for endpoints that nobody looks up by name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), for the prefix.
+    pub fn random(prefix: &str) -> Result<Self, RpcError> {
+        Self::new(&format!("{prefix}-{}", uuid::Uuid::new_v4().simple()))
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

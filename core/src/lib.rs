@@ -53,6 +53,7 @@
 //! | [`endpoint`] | the serving side: derive, life cycle, supervision |
 //! | [`error`] | why a call failed, and whether it may have run |
 //! | [`gateway`] | what can be asked, and the handles to ask it |
+//! | [`measure`] | the metrics, by name |
 //! | [`server`] | the owner's handle of an endpoint |
 //! | [`service`] | starts endpoints and connects gateways |
 //! | [`status`] | what a console shows |
@@ -89,6 +90,7 @@ pub mod dead_letter;
 pub mod endpoint;
 pub mod error;
 pub mod gateway;
+pub mod measure;
 pub mod prelude;
 mod reply;
 pub mod server;
@@ -96,6 +98,7 @@ pub mod service;
 pub mod status;
 pub mod token;
 pub mod transport;
+mod watchdog;
 
 /// For the crate's macros; no part of its interface.
 #[doc(hidden)]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{Addr, Context};
-use tokio::time::timeout;
+use tokio::{sync::broadcast, time::timeout};
 
 pub use self::job::JobHandle;
 
@@ -14,7 +14,7 @@ use crate::{
     endpoint::{Control, EndpointState, Resources, RpcEndpoint, Serves, core::Core, local::Handle},
     error::{RpcError, RpcErrorKind},
     gateway::{Dispatch, Fenced, FencingMode, Gateway, GatewayInner, Link, TokenSource},
-    status::{StatusSnapshot, StatusSource},
+    status::{StatusEvent, StatusSnapshot, StatusSource},
     token::FencingToken,
 };
 
@@ -246,6 +246,10 @@ impl<A: RpcEndpoint> std::fmt::Debug for RpcServer<A> {
 struct EndpointStatus<A: RpcEndpoint>(Arc<Core<A>>);
 
 impl<A: RpcEndpoint> StatusSource for EndpointStatus<A> {
+    fn events(&self) -> Option<broadcast::Receiver<StatusEvent>> {
+        Some(self.0.status_events.subscribe())
+    }
+
     fn name(&self) -> String {
         format!("endpoint {}", self.0.address.endpoint())
     }

@@ -1,6 +1,9 @@
 //! What a console shows: each part of a program registers a [`StatusSource`] with its service.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -102,6 +105,18 @@ pub struct StatusEvent {
     pub at_unix_ms: u64,
     /// What happened, in one line.
     pub text: String,
+}
+
+impl StatusEvent {
+    /// Something that happens now.
+    #[must_use]
+    pub fn now(text: impl Into<String>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            at_unix_ms: since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+            text: text.into(),
+        }
+    }
 }
 
 /// The sources of one service. Cheap to clone. Holds them weakly: a part that is gone is not shown.

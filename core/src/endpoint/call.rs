@@ -27,6 +27,8 @@ use crate::{
 /// What became of an entry.
 pub(crate) enum Ran {
     Done,
+    /// A handler ran, and its answer is out.
+    Answered,
     Panicked(RpcError),
 }
 
@@ -57,6 +59,8 @@ pub(crate) fn run_entry<A: RpcEndpoint>(
         Entry::Call { method, call } => {
             let scope = CallScope {
                 core,
+                method,
+                now,
                 actor,
                 context,
                 begun,
@@ -111,6 +115,9 @@ fn run_call<A: RpcEndpoint>(method: usize, call: Call, mut scope: CallScope<'_, 
 /// A call about to be handled, and all that is around it.
 pub(crate) struct CallScope<'a, A: RpcEndpoint> {
     core: &'a Arc<Core<A>>,
+    /// Its place in the endpoint's table.
+    method: usize,
+    now: Instant,
     actor: &'a mut A,
     context: &'a mut Context<A>,
     begun: Begun,
@@ -127,12 +134,21 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
     {
         let Self {
             core,
+            method,
+            now,
             actor,
             context,
             begun,
             cancellation,
         } = self;
         core.note_handled();
+        if let Some(metrics) = core.metrics.get(method) {
+            metrics.begun(now.saturating_duration_since(reply.header().sent));
+            if reply.is_encoded() {
+                metrics.message(reply.header().bytes);
+                reply.count_bytes(metrics.reply_bytes());
+            }
+        }
         let call_context = CallContext::new(reply.call(), cancellation.clone());
         let is_followed = reply.is_ask() || A::SERIAL || <A::Fencing as FencingMode>::FENCED;
         let (result, asked) = call_context.scope(|| {
@@ -168,12 +184,13 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
             // The reply answers NoReply as it is dropped.
             Response::Nothing => core.fence.end(&begun),
             Response::Later(receiver) => {
-                let pending = core.note_pending(reply.header().method, begun);
+                let pending = core.note_pending(reply.header().method, begun, (method, now));
                 let cancellation = asked.or(cancellation);
                 tokio::task::spawn_local(forward(receiver, reply, cancellation, pending));
+                return Ran::Done;
             }
         }
-        Ran::Done
+        Ran::Answered
     }
 
     /// Ends without having run anything; nobody waits for an answer.

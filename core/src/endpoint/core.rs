@@ -6,10 +6,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
+use metrics::Gauge;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{broadcast, mpsc, oneshot, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -26,8 +28,11 @@ use crate::{
     address::RpcAddress,
     dead_letter::DeadLetter,
     error::{RpcError, RpcErrorKind},
+    measure::{self, MethodMetrics},
     service::Shared,
+    status::StatusEvent,
     token::FencingToken,
+    watchdog::Watched,
 };
 
 /// How an endpoint ended, once it has.
@@ -48,6 +53,10 @@ pub(crate) struct Core<A: RpcEndpoint> {
     pub(crate) gateways: Vec<ServedGateway<A>>,
     /// The methods of all gateways, one after the other.
     pub(crate) methods: Vec<&'static Method<A>>,
+    /// One for each of them.
+    pub(crate) metrics: Vec<MethodMetrics>,
+    in_flight: Gauge,
+    pub(crate) status_events: broadcast::Sender<StatusEvent>,
     pub(crate) inbox: Inbox<A>,
     pub(crate) fence: Fence,
     /// A panic caught in a handler ends the incarnation.
@@ -75,6 +84,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Status events that a slow reader may be behind.
+const STATUS_EVENTS: usize = 64;
+
 /// Control messages that may wait for the supervisor.
 const CONTROL_LANE: usize = 64;
 
@@ -88,11 +100,21 @@ impl<A: RpcEndpoint> Core<A> {
         let (requests, request_end) = mpsc::channel(CONTROL_LANE);
         let (events, event_end) = mpsc::unbounded_channel();
         let gateways = A::gateways();
+        let name = address.endpoint().as_str();
+        let methods = gateways.iter().flat_map(|g| g.methods).collect::<Vec<_>>();
+        let metrics = methods
+            .iter()
+            .map(|method| MethodMetrics::new(name, method.name))
+            .collect();
+        let in_flight = measure::in_flight(name);
         let core = Self {
             address,
             inbox: Inbox::new(shared.settings.inbox),
             shared,
-            methods: gateways.iter().flat_map(|g| g.methods).collect(),
+            methods,
+            metrics,
+            in_flight,
+            status_events: broadcast::Sender::new(STATUS_EVENTS),
             gateways,
             fence: Fence::new(token),
             restart_after_panic,
@@ -204,9 +226,15 @@ impl<A: RpcEndpoint> Core<A> {
     }
 
     /// Notes a call whose handler has returned a future.
-    pub(crate) fn note_pending(self: &Arc<Self>, method: &'static str, begun: Begun) -> Pending<A> {
+    pub(crate) fn note_pending(
+        self: &Arc<Self>,
+        method: &'static str,
+        begun: Begun,
+        began: (usize, Instant),
+    ) -> Pending<A> {
         let number = self.next_call.fetch_add(1, Ordering::Relaxed);
         lock(&self.pending).insert(number, method);
+        self.in_flight.increment(1);
         let incarnation = self.incarnation();
         if A::SERIAL {
             self.busy.store(true, Ordering::SeqCst);
@@ -215,10 +243,17 @@ impl<A: RpcEndpoint> Core<A> {
         Pending {
             core: Arc::clone(self),
             number,
+            began,
             begun,
             revoked,
             incarnation,
         }
+    }
+
+    /// Tells whoever watches the endpoint's status.
+    pub(crate) fn tell(&self, text: impl Into<String>) {
+        // Nobody watches: nobody is told.
+        let _ = self.status_events.send(StatusEvent::now(text));
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -295,6 +330,8 @@ impl<A: RpcEndpoint> Core<A> {
 pub(crate) struct Pending<A: RpcEndpoint> {
     core: Arc<Core<A>>,
     number: u64,
+    /// The method's place in the table, and when its handler began.
+    began: (usize, Instant),
     begun: Begun,
     revoked: Option<CancellationToken>,
     pub(crate) incarnation: Arc<Incarnation>,
@@ -317,12 +354,35 @@ impl<A: RpcEndpoint> Pending<A> {
 
 impl<A: RpcEndpoint> Drop for Pending<A> {
     fn drop(&mut self) {
+        let (method, began) = self.began;
+        if let Some(metrics) = self.core.metrics.get(method) {
+            metrics.answered(began.elapsed());
+        }
         lock(&self.core.pending).remove(&self.number);
+        self.core.in_flight.decrement(1);
         self.core.fence.end(&self.begun);
         let is_present = lock(&self.core.incarnation).number == self.incarnation.number;
         if A::SERIAL && is_present {
             self.core.busy.store(false, Ordering::SeqCst);
             self.core.inbox.wake();
         }
+    }
+}
+
+impl<A: RpcEndpoint> Watched for Core<A> {
+    fn activity(&self) -> (u64, Option<usize>) {
+        self.incarnation().activity.seen()
+    }
+
+    fn stalled(&self, method: Option<usize>, since: Duration) {
+        let found = method.and_then(|number| self.methods.get(number));
+        let name = match (method, found) {
+            (_, Some(method)) => method.name,
+            (Some(_), None) => "a closure",
+            (None, None) => "a future or a message of its own mailbox",
+        };
+        measure::stall(self.address.endpoint().as_str(), name);
+        tracing::warn!(endpoint = %self.address, method = name, ?since, "holds its arbiter");
+        self.tell(format!("{name} has held the arbiter for {since:?}"));
     }
 }

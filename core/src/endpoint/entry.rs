@@ -8,6 +8,7 @@ use std::{
 
 use actix::{Context, Message};
 use bytes::Bytes;
+use metrics::Counter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::{RpcEndpoint, fence::TokenCheck};
 use crate::{
     context::HasHeader,
     error::{RpcError, RpcErrorKind},
+    measure::count,
     reply::{Answer, Slot, dropped_unanswered},
     transport::{Caller, ReplySink},
 };
@@ -47,6 +49,16 @@ impl<A: RpcEndpoint> Entry<A> {
         match self {
             Self::Call { call, .. } => call.header(),
             Self::Job(job) => &job.header,
+        }
+    }
+}
+
+impl<A: RpcEndpoint> Entry<A> {
+    /// The method's place in the endpoint's table; of none, for closures.
+    pub(crate) fn method(&self) -> usize {
+        match self {
+            Self::Call { method, .. } => *method,
+            Self::Job(_) => usize::MAX - 1,
         }
     }
 }
@@ -202,6 +214,7 @@ pub(crate) enum Reply<M: Message<Result: Send>> {
         header: Arc<Header>,
         sink: Option<ReplySink>,
         encode: fn(&M::Result) -> Result<Bytes, String>,
+        bytes: Option<Counter>,
     },
 }
 
@@ -233,6 +246,13 @@ impl<M: Message<Result: Send> + Send + 'static> Reply<M> {
         matches!(self, Self::Encoded { .. })
     }
 
+    /// Has an encoded reply's bytes counted.
+    pub(crate) fn count_bytes(&mut self, counter: Counter) {
+        if let Self::Encoded { bytes, .. } = self {
+            *bytes = Some(counter);
+        }
+    }
+
     /// Answers; what is answered already stays so.
     pub(crate) fn answer(&mut self, answer: Answer<M::Result>) {
         match self {
@@ -241,10 +261,15 @@ impl<M: Message<Result: Send> + Send + 'static> Reply<M> {
                 header,
                 sink,
                 encode,
+                bytes,
             } => {
                 let Some(sink) = sink.take() else { return };
                 sink.reply(answer.and_then(|value| {
-                    encode(&value).map_err(|why| {
+                    let encoded = encode(&value);
+                    if let (Ok(reply), Some(bytes)) = (&encoded, bytes) {
+                        bytes.increment(count(reply.len()));
+                    }
+                    encoded.map_err(|why| {
                         let text =
                             format!("the reply to {} cannot be encoded: {why}", header.method);
                         RpcError::new(RpcErrorKind::ReplyCodec, text)

@@ -13,7 +13,10 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Resources, entry::panic_error};
-use crate::error::{RpcError, RpcErrorKind};
+use crate::{
+    error::{RpcError, RpcErrorKind},
+    watchdog::Activity,
+};
 
 /// What the calls of one incarnation share.
 #[derive(Debug)]
@@ -29,6 +32,7 @@ pub(crate) struct Incarnation {
     /// How often the actor was polled. Written by its own thread only.
     polls: AtomicU64,
     pub(crate) resources: Resources,
+    pub(crate) activity: Activity,
 }
 
 impl Incarnation {
@@ -42,6 +46,7 @@ impl Incarnation {
             life: Mutex::new(None),
             polls: AtomicU64::new(0),
             resources: Resources::default(),
+            activity: Activity::default(),
         }
     }
 
@@ -151,7 +156,10 @@ impl<F: Future<Output = ()>> Future for Life<F> {
             return Poll::Ready(End::Killed);
         };
         this.incarnation.note_poll();
-        match catch_unwind(AssertUnwindSafe(|| actor.as_mut().poll(context))) {
+        this.incarnation.activity.toggle();
+        let polled = catch_unwind(AssertUnwindSafe(|| actor.as_mut().poll(context)));
+        this.incarnation.activity.toggle();
+        match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(())) => this.end(End::StoppedItself),
             Err(payload) => {

@@ -95,6 +95,7 @@ where
                 header: call.header,
                 sink: call.reply,
                 encode: codec::encode,
+                bytes: None,
             };
             scope.invoke(message, reply)
         }

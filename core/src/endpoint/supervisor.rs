@@ -159,7 +159,10 @@ impl<A: RpcEndpoint> Supervisor<A> {
 
     fn step(&mut self, event: Event, mut answer: Option<oneshot::Sender<Result<(), RpcError>>>) {
         let actions = self.machine.step(self.began.elapsed(), event);
-        self.core.state.send_replace(self.machine.state());
+        let state = self.machine.state();
+        if self.core.state.send_replace(state) != state {
+            self.core.tell(state.to_string());
+        }
         for action in actions {
             match action {
                 // Who asked and went away needs no answer: here and below.
@@ -204,6 +207,7 @@ impl<A: RpcEndpoint> Supervisor<A> {
                 Action::Spawn => self.spawn(),
                 Action::ArmBackOff(pause) => {
                     tracing::warn!(endpoint = %self.core.address, ?pause, "restarting");
+                    self.core.tell(format!("restarting in {pause:?}"));
                     self.back_off_until = Some(Instant::now() + pause);
                 }
                 Action::Finish(result) => self.finished = Some(result),
@@ -271,6 +275,7 @@ impl<A: RpcEndpoint> Supervisor<A> {
         self.is_finished = true;
         if let Err(error) = &result {
             tracing::warn!(endpoint = %self.core.address, %error, "the endpoint has ended");
+            self.core.tell(format!("ended: {error}"));
         }
         self.core.shared.table.remove(self.core.address.endpoint());
         let escalates = self.factory.is_some() && result.is_err();

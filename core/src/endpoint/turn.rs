@@ -89,6 +89,10 @@ impl<A: RpcEndpoint> Turns<A> {
             batch: &mut self.batch,
         };
         let mut end = None;
+        let mut timed = Timed {
+            core: &core,
+            answered: None,
+        };
         for left in (1..=TURN_ENTRIES).rev() {
             if turn.batch.is_empty() {
                 // A serial endpoint may be busy after any of them.
@@ -105,8 +109,16 @@ impl<A: RpcEndpoint> Turns<A> {
             };
             core.inbox.begin(entry.header().bytes);
             let now = Instant::now();
+            timed.record(now);
+            let method = entry.method();
             let end = *end.get_or_insert(now + TURN_TIME);
-            if let Ran::Panicked(error) = run_entry(&core, entry, now, actor, context)
+            self.life.activity.handler(Some(method));
+            let ran = run_entry(&core, entry, now, actor, context);
+            self.life.activity.handler(None);
+            if matches!(ran, Ran::Answered) {
+                timed.answered = Some((method, now));
+            }
+            if let Ran::Panicked(error) = ran
                 && core.restart_after_panic
             {
                 drop(turn);
@@ -126,6 +138,7 @@ impl<A: RpcEndpoint> Turns<A> {
                 break;
             }
         }
+        drop(timed);
         drop(turn);
         // Everything else on this thread comes first. actix would poll this future again at once if
         // a handler has spawned something, and neither timers nor control messages got between.
@@ -164,7 +177,38 @@ impl<A: RpcEndpoint> ActorFuture<A> for Turns<A> {
             this.rests_in = Some(this.life.polls());
             return Poll::Pending;
         }
-        this.take_turn(actor, context, task.waker())
+        if !this.is_attached {
+            return this.take_turn(actor, context, task.waker());
+        }
+        // Nobody else tells the watchdog when this actor runs.
+        this.life.activity.toggle();
+        let turn = this.take_turn(actor, context, task.waker());
+        this.life.activity.toggle();
+        turn
+    }
+}
+
+/// A call that was answered at once, whose time is known with the next look at the clock.
+struct Timed<'a, A: RpcEndpoint> {
+    core: &'a Core<A>,
+    answered: Option<(usize, Instant)>,
+}
+
+impl<A: RpcEndpoint> Timed<'_, A> {
+    fn record(&mut self, now: Instant) {
+        if let Some((method, began)) = self.answered.take()
+            && let Some(metrics) = self.core.metrics.get(method)
+        {
+            metrics.answered(now.saturating_duration_since(began));
+        }
+    }
+}
+
+impl<A: RpcEndpoint> Drop for Timed<'_, A> {
+    fn drop(&mut self) {
+        if self.answered.is_some() {
+            self.record(Instant::now());
+        }
     }
 }
 

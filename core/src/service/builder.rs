@@ -14,6 +14,7 @@ use crate::{
     error::{RpcError, RpcErrorKind},
     status::{StatusRegistry, StatusSource},
     transport::{EndpointTable, Transport},
+    watchdog::Watchdog,
 };
 
 /// Settings of an [`RpcService`]. Crates with a transport put their own builder around it and end
@@ -22,6 +23,7 @@ use crate::{
 pub struct RpcServiceBuilder {
     settings: Settings,
     sink: Option<Arc<dyn DeadLetterSink>>,
+    watchdog: Option<Duration>,
 }
 
 impl Default for RpcServiceBuilder {
@@ -35,6 +37,7 @@ impl Default for RpcServiceBuilder {
                 inbox: InboxLimits::default(),
             },
             sink: None,
+            watchdog: Some(Duration::from_secs(1)),
         }
     }
 }
@@ -81,6 +84,15 @@ impl RpcServiceBuilder {
     #[must_use]
     pub fn dead_letter_sink(mut self, sink: Arc<dyn DeadLetterSink>) -> Self {
         self.sink = Some(sink);
+        self
+    }
+
+    /// How long a handler may hold its arbiter before it is named: in a warning, in the endpoint's
+    /// status events, and in `lockkeeper_rpc_stalls_total`. `None` switches the watchdog, a thread
+    /// that wakes up four times in this time, off. Default: 1 s.
+    #[must_use]
+    pub fn watchdog(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.watchdog = limit.into();
         self
     }
 
@@ -143,6 +155,7 @@ impl RpcServiceBuilder {
             status,
             runtime,
             is_stopped: AtomicBool::new(false),
+            watchdog: self.watchdog.map(Watchdog::new),
         }))
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     gateway::GatewayDescriptor,
     status::{StatusRegistry, StatusSource},
     transport::EndpointTable,
+    watchdog::Watchdog,
 };
 
 #[derive(Clone, Debug)]
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) status: StatusRegistry,
     pub(crate) runtime: Handle,
     pub(crate) is_stopped: AtomicBool,
+    pub(crate) watchdog: Option<Watchdog>,
 }
 
 impl std::fmt::Debug for Shared {

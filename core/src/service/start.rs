@@ -268,6 +268,10 @@ impl RpcService {
         let shared = Arc::clone(&self.inner.shared);
         let (core, ends) = Core::<A>::new(address, shared, setup.token, restart_after_panic);
         let core = Arc::new(core);
+        if let Some(watchdog) = &self.inner.shared.watchdog {
+            let watched = Arc::downgrade(&core);
+            watchdog.watch(watched);
+        }
         self.table()
             .insert(&setup.name, Arc::new(Handle(Arc::clone(&core))))?;
         if self.is_terminated() {

@@ -4,6 +4,7 @@
 mod actix_side;
 mod calls;
 mod connect;
+mod contract;
 mod fencing;
 mod inbox;
 mod jobs;
