@@ -63,6 +63,7 @@
 //! | feature | default | gives |
 //! |---|---|---|
 //! | `macros` | yes | `#[derive(RpcEndpoint)]` |
+//! | `testing` | no | module `testing`: a service for tests, recorded dead letters, a clock that stands still |
 //!
 //! Not for fire-and-forget work that may be lost without a trace, and not for streams of millions
 //! of small values a second: an actix mailbox or a channel is nearer to those.
@@ -96,6 +97,8 @@ mod reply;
 pub mod server;
 pub mod service;
 pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod token;
 pub mod transport;
 mod watchdog;

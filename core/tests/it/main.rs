@@ -16,4 +16,5 @@ mod service;
 mod status;
 mod supervision;
 mod support;
+mod testing_kit;
 mod ui;
