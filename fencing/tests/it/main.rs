@@ -10,5 +10,6 @@ mod link;
 mod processes;
 mod real;
 mod registration;
+mod stopped;
 #[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
 mod told;
