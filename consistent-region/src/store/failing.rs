@@ -1,6 +1,5 @@
 //! A store whose medium fails when a test says so.
 
-use std::io;
 use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +59,7 @@ impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
         self.inner.write_object(name, &mut |writer| {
             write(writer)?;
             if fails {
-                Err(io::Error::from(io::ErrorKind::StorageFull))
+                Err(rustix::io::Errno::NOSPC.into())
             } else {
                 Ok(())
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_canal::testing::{CanalServer, CanalServerHandle, Table, Transaction};
+use lockkeeper_canal::testing::{CanalServerHandle, Table, Transaction};
 use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Entry, Filter};
 use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::sink::FileSink;
@@ -31,8 +31,8 @@ pub(crate) fn insert(server: &CanalServerHandle, from: u64, to: u64) {
 }
 
 /// Counts the rows until row `end` has come.
-pub(crate) fn region(server: &CanalServer, end: u64, output: &Path) -> Region {
-    let address = server.address().to_string();
+pub(crate) fn region(address: &str, end: u64, output: &Path) -> Region {
+    let address = address.to_owned();
     let connector = move || {
         CanalConnectorBuilder::new(ClientIdentity::new("example"))
             .address(&address)

@@ -85,7 +85,7 @@ impl Halfway {
         let server = lockkeeper_canal::testing::CanalServer::builder()
             .start()
             .unwrap();
-        let mut place = Place::with(|output| region(&server, ROWS, output));
+        let mut place = Place::with(|output| region(&server.address().to_string(), ROWS, output));
         place.numbers = ROWS;
         place.period = None;
         insert(&server.handle(), 0, ROWS / 2);

@@ -4,6 +4,9 @@
 #[cfg(feature = "canal")]
 mod canal;
 mod damage;
+mod full;
 mod numbers;
 mod one_process;
 mod place;
+#[cfg(all(feature = "canal", feature = "remote"))]
+mod stopped;

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{self, Poll};
 
 use actix::{Actor, Context};
@@ -33,6 +33,8 @@ struct Inside {
     reader: AtomicWaker,
     /// Numbers below are forgotten.
     acknowledged: AtomicU64,
+    /// Bytes that make the reader's state longer.
+    padding: AtomicUsize,
 }
 
 impl Upstream {
@@ -43,12 +45,17 @@ impl Upstream {
             held: AtomicU64::new(held),
             reader: AtomicWaker::new(),
             acknowledged: AtomicU64::new(0),
+            padding: AtomicUsize::new(0),
         }))
     }
 
     pub(crate) fn release(&self) {
         self.0.held.store(self.0.end, Ordering::SeqCst);
         self.0.reader.wake();
+    }
+
+    pub(crate) fn pad(&self, bytes: usize) {
+        self.0.padding.store(bytes, Ordering::SeqCst);
     }
 
     pub(crate) fn acknowledged(&self) -> u64 {
@@ -137,7 +144,9 @@ impl Operator for Numbers {
     fn prepare(&mut self, cut: Cut) -> Result<Prepared, OperatorError> {
         self.cuts.insert(cut.seq, self.next);
         let state = (self.next, self.cuts.clone());
+        let padding = self.upstream.0.padding.load(Ordering::SeqCst);
         let write = move |to: &mut dyn Write| {
+            to.write_all(&vec![b' '; padding])?;
             serde_json::to_writer(to, &state).map_err(std::io::Error::from)
         };
         Ok(Prepared {
