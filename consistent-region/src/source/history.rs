@@ -20,6 +20,10 @@ pub struct Seen {
     /// The entry ends a transaction and has an id that no other one has: it can be in the history
     /// once only.
     pub anchor: bool,
+    /// Where it lies in the source's log, hashed. Never used to tell what an entry *is*, because
+    /// places repeat and change: only to tell which of several places that fit by content is meant,
+    /// and that an entry is delivered twice in a row.
+    pub place: u64,
 }
 
 /// The entries of a source in order, from the oldest that may come again to the newest taken.
@@ -104,6 +108,7 @@ mod tests {
         Seen {
             fingerprint: n,
             anchor: n % 10 == 9,
+            place: 0,
         }
     }
 

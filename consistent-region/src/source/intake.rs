@@ -13,9 +13,6 @@ use super::replay::{Divergence, Replay, Verdict};
 pub struct Arrived<E> {
     /// How it is recognised when it comes again.
     pub seen: Seen,
-    /// Where it lies in the source's log, hashed. Never used to tell what it *is*: only an entry
-    /// that repeats the one right before it, place included, is a second delivery of that one.
-    pub place: u64,
     /// The entry.
     pub entry: E,
 }
@@ -37,7 +34,7 @@ struct Replaying<B, E> {
     /// Where the restored cut ends.
     end: u64,
     held: Vec<(B, Vec<Arrived<E>>)>,
-    previous: Option<(Seen, u64)>,
+    previous: Option<Seen>,
 }
 
 impl<B: Clone + PartialEq, E> Intake<B, E> {
@@ -111,8 +108,8 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
         let mut new = Vec::new();
         for (batch, entries) in std::mem::take(&mut replaying.held) {
             for arrived in entries {
-                let repeated = replaying.previous == Some((arrived.seen, arrived.place));
-                replaying.previous = Some((arrived.seen, arrived.place));
+                let repeated = replaying.previous == Some(arrived.seen);
+                replaying.previous = Some(arrived.seen);
                 if repeated {
                     continue;
                 }
@@ -193,10 +190,10 @@ fn find_start<B, E>(
         .held
         .get(newest.wrapping_sub(1))
         .and_then(|(_, entries)| entries.last())
-        .map(|last| (last.seen, last.place));
+        .map(|last| last.seen);
     for arrived in &replaying.held[newest].1 {
-        let repeated = previous == Some((arrived.seen, arrived.place));
-        previous = Some((arrived.seen, arrived.place));
+        let repeated = previous == Some(arrived.seen);
+        previous = Some(arrived.seen);
         if repeated {
             continue;
         }
@@ -216,8 +213,8 @@ mod tests {
             seen: Seen {
                 fingerprint: n,
                 anchor: n % 10 == 9,
+                place: u64::try_from(n).unwrap(),
             },
-            place: u64::try_from(n).unwrap(),
             entry: n,
         }
     }

@@ -51,6 +51,8 @@ pub struct Replay {
     starts: Vec<u64>,
     /// Entries given so far.
     given: u64,
+    /// Their places, while more than one start is possible.
+    places: Vec<u64>,
 }
 
 impl Replay {
@@ -62,6 +64,7 @@ impl Replay {
         Self {
             starts: (history.first()..=last).collect(),
             given: 0,
+            places: Vec::new(),
         }
     }
 
@@ -92,13 +95,34 @@ impl Replay {
             }),
             [start] => Ok(Verdict::StartedAt(*start)),
             many => {
+                self.places.push(entry.place);
                 let all_past_the_end = many.iter().all(|start| start + self.given > history.end());
                 let no_more_to_learn = entry.anchor && all_past_the_end;
                 if no_more_to_learn || self.given > UNDECIDED_LIMIT as u64 {
-                    return Err(Divergence::Ambiguous { places: many.len() });
+                    return self.by_place(history);
                 }
                 Ok(Verdict::Undecided)
             }
+        }
+    }
+
+    /// Content can't tell: takes the start at which the entries lie where they lay before. Only
+    /// that is evidence; entries that lie elsewhere may be the same ones in another log file.
+    fn by_place(&mut self, history: &History) -> Result<Verdict, Divergence> {
+        let lies_there = |start: &u64| {
+            let remembered = (*start..history.end()).filter_map(|index| history.get(index));
+            let mut pairs = remembered.zip(&self.places).peekable();
+            pairs.peek().is_some() && pairs.all(|(seen, place)| seen.place == *place)
+        };
+        let mut there = self.starts.iter().copied().filter(lies_there);
+        match (there.next(), there.next()) {
+            (Some(start), None) => {
+                self.starts = vec![start];
+                Ok(Verdict::StartedAt(start))
+            }
+            _ => Err(Divergence::Ambiguous {
+                places: self.starts.len(),
+            }),
         }
     }
 }
@@ -113,6 +137,7 @@ mod tests {
         Seen {
             fingerprint: n,
             anchor: false,
+            place: 0,
         }
     }
 
@@ -120,6 +145,7 @@ mod tests {
         Seen {
             fingerprint: 1_000_000 + n,
             anchor: true,
+            place: 0,
         }
     }
 
@@ -183,6 +209,29 @@ mod tests {
         assert!(align(&known, 2, &[row(1), end(9)]).is_err());
     }
 
+    fn at(place: u64, seen: Seen) -> Seen {
+        Seen { place, ..seen }
+    }
+
+    #[test]
+    fn a_cut_within_a_transaction_is_found_again_by_the_places_of_its_rows() {
+        // the transaction goes on behind the cut, and everything up to the cut may be acknowledged:
+        // by content row 2 could also be a new row that equals the one before the cut
+        let known = history(&[at(1, row(1)), at(2, end(1)), at(3, row(2))]);
+        let replay = [at(3, row(2)), at(4, row(3)), at(5, end(2))];
+        assert_eq!(align(&known, 3, &replay), Ok(Some(2)));
+    }
+
+    #[test]
+    fn another_place_is_no_evidence() {
+        let known = history(&[at(1, row(1)), at(2, end(1)), at(3, row(2))]);
+        let replay = [at(103, row(2)), at(104, row(3)), at(105, end(2))];
+        assert_eq!(
+            align(&known, 3, &replay),
+            Err(Divergence::Ambiguous { places: 2 })
+        );
+    }
+
     #[test]
     fn repeated_rows_without_ids_are_ambiguous_never_skipped() {
         let known = history(&[row(7), row(7)]);
@@ -208,6 +257,9 @@ mod tests {
                 }
             }
             log.push(end(999));
+            for (place, entry) in (0..).zip(&mut log) {
+                entry.place = place;
+            }
             let cut = cut.min(log.len());
             let start = start.min(cut);
             let known = history(&log[..cut]);

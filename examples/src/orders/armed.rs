@@ -1,5 +1,5 @@
-//! The hook of a process that may be told to kill or stop itself: it reads its orders on standard
-//! input.
+//! What a process of the cluster is told on its standard input: to kill or stop itself at a named
+//! point, or to end the region with a final cut.
 //!
 //! Several processes can be armed with the same order; the one that first creates the order's token
 //! file carries it out, the others go on.
@@ -12,10 +12,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lockkeeper_consistent_region::point::{Hook, Point};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::report::{Report, now_ms};
 
-/// An order: kill or stop yourself when you reach `point` for the `times`-th time from now.
+/// A line on a process's standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Kill or stop yourself.
+    Arm(Arm),
+    /// Take a final cut and end the region; it can be started again from there.
+    Finish,
+}
+
+/// Kill or stop yourself when you reach `point` for the `times`-th time from now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     /// Where, in kebab case.
@@ -31,15 +42,28 @@ pub struct Arm {
 /// What the process was told last.
 type Armed = Arc<Mutex<Option<(Point, Arm)>>>;
 
-/// Begins to read orders and gives the hook that carries them out. `extra` sees every point too.
-pub fn hook(extra: impl Fn(Point) + Send + Sync + 'static) -> Hook {
+/// The orders of this process, carried out or to be carried out.
+#[derive(Debug)]
+pub struct Orders {
+    /// Kills and stops the process where it was told to.
+    pub hook: Hook,
+    /// Becomes true when the region is to end.
+    pub finish: watch::Receiver<bool>,
+}
+
+/// Begins to read orders. `extra` sees every point that the hook sees.
+pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
     let armed = Armed::default();
     let orders = Arc::clone(&armed);
+    let (finish_sender, finish) = watch::channel(false);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };
-            match serde_json::from_str::<Arm>(&line) {
-                Ok(order) => match order.point.parse() {
+            match serde_json::from_str(&line) {
+                Ok(Order::Finish) => {
+                    finish_sender.send_replace(true);
+                }
+                Ok(Order::Arm(order)) => match order.point.parse() {
                     Ok(point) => *lock(&orders) = Some((point, order)),
                     Err(error) => tracing::error!(%error, "an order that can't be carried out"),
                 },
@@ -49,7 +73,7 @@ pub fn hook(extra: impl Fn(Point) + Send + Sync + 'static) -> Hook {
         // whoever started this process is gone: nobody would end it
         signal_this_process(Signal::KILL);
     });
-    Hook::new(move |point| {
+    let hook = Hook::new(move |point| {
         extra(point);
         match reached(&armed, point) {
             Some(Arm { stop: false, .. }) => {
@@ -62,7 +86,8 @@ pub fn hook(extra: impl Fn(Point) + Send + Sync + 'static) -> Hook {
             }
             None => {}
         }
-    })
+    });
+    Orders { hook, finish }
 }
 
 fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(Point, Arm)>> {

@@ -10,9 +10,10 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::armed::Arm;
+use super::armed::{Arm, Order};
 use super::chaos::Kill;
 use super::outcome::Measured;
 use super::report::Report;
@@ -84,6 +85,7 @@ pub struct Cluster {
     armed: Option<Kill>,
     kills: u64,
     crashes: u32,
+    finishing: bool,
     measured: Measured,
 }
 
@@ -104,6 +106,8 @@ pub enum End {
     Completed,
     /// The region failed, and why.
     Failed(String),
+    /// With a final cut, because a signal asked for it: the job goes on when it is started again.
+    Interrupted,
 }
 
 impl Cluster {
@@ -125,6 +129,7 @@ impl Cluster {
             armed: None,
             kills: 0,
             crashes: 0,
+            finishing: false,
             measured: Measured::default(),
         };
         let coordinators = if workers == 0 { 0 } else { 2 };
@@ -176,17 +181,23 @@ impl Cluster {
     /// far it is.
     ///
     /// # Errors
-    /// When processes can't be started, end too often by themselves, or nothing goes on any more.
+    /// When processes can't be started, end too often by themselves, nothing goes on any more, or a
+    /// second signal asks for the end.
     pub async fn run(
         mut self,
         mut reported: impl FnMut(&Report),
         mut every_second: impl FnMut(&Measured),
     ) -> anyhow::Result<(End, Measured)> {
         let mut second = tokio::time::interval(Duration::from_secs(1));
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
         let mut progress = ((0, 0), tokio::time::Instant::now());
         loop {
             tokio::select! {
                 Some(event) = self.events.recv() => match event {
+                    Event::Report(_, Report::Completed) if self.finishing => {
+                        return Ok(self.finish(End::Interrupted));
+                    }
                     Event::Report(_, Report::Completed) => return Ok(self.finish(End::Completed)),
                     Event::Report(_, Report::Failed { reason }) => {
                         return Ok(self.finish(End::Failed(reason)));
@@ -197,6 +208,8 @@ impl Cluster {
                     }
                     Event::Ended(node, status) => self.restart(node, &status)?,
                 },
+                _ = terminate.recv() => self.wind_down().await?,
+                _ = interrupt.recv() => self.wind_down().await?,
                 _ = second.tick() => {
                     every_second(&self.measured);
                     let mark = (self.measured.processed(), self.measured.last_cut());
@@ -213,6 +226,16 @@ impl Cluster {
             }
             self.arm_next().await;
         }
+    }
+
+    /// Asks for a final cut; the second time gives up at once.
+    async fn wind_down(&mut self) -> anyhow::Result<()> {
+        if std::mem::replace(&mut self.finishing, true) {
+            bail!("ended at once, by a second signal; the job goes on from its last cut");
+        }
+        self.plan = Vec::new().into_iter();
+        self.tell_all(&Order::Finish).await;
+        Ok(())
     }
 
     fn finish(self, end: End) -> (End, Measured) {
@@ -263,7 +286,7 @@ impl Cluster {
         }
         self.plan.next();
         self.armed = Some(next);
-        let order = Arm {
+        let order = Order::Arm(Arm {
             point: next.point.to_string(),
             times: next.times,
             stop: next.stop,
@@ -271,18 +294,25 @@ impl Cluster {
                 .data
                 .join("kills")
                 .join(format!("{}-{}", std::process::id(), self.kills)),
-        };
-        let Ok(mut line) = serde_json::to_string(&order) else {
+        });
+        self.tell_all(&order).await;
+    }
+
+    async fn tell_all(&mut self, order: &Order) {
+        let Ok(mut line) = serde_json::to_string(order) else {
             return;
         };
         line.push('\n');
         for node in self.nodes.values_mut() {
-            // a process that has just ended is started again and then not armed: others are
+            // a process that has just ended is started again; others have the order
             let _ = node.stdin.write_all(line.as_bytes()).await;
         }
     }
 
     fn restart(&mut self, node: NodeName, status: &io::Result<ExitStatus>) -> anyhow::Result<()> {
+        if self.finishing {
+            return Ok(());
+        }
         use std::os::unix::process::ExitStatusExt;
         let killed = status
             .as_ref()

@@ -19,8 +19,9 @@ use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderEle
 use lockkeeper_fencing::guard::highest_fence;
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
 use lockkeeper_remote::RemoteBuilderExt;
+use tokio::sync::watch;
 
-use super::armed;
+use super::armed::{self, Orders};
 use super::cluster::Role;
 use super::job::{Election, Job};
 use super::report::{Report, now_ms};
@@ -54,15 +55,18 @@ struct Node {
     region: Region,
     store: Arc<dyn CheckpointStore>,
     hook: Hook,
+    finish: watch::Receiver<bool>,
 }
 
 impl Node {
     fn read(data: &Path) -> anyhow::Result<Self> {
         let job = Job::read(data).context("job.json")?;
+        let Orders { hook, finish } = armed::read_orders(armed::report_source());
         Ok(Self {
             region: job.graph()?,
             store: Arc::new(FileStore::open(job.store())?),
-            hook: armed::hook(armed::report_source()),
+            hook,
+            finish,
             job,
         })
     }
@@ -95,7 +99,7 @@ impl Node {
         let coordinator =
             ElectedCoordinator::start(settings, store, self.hook.clone(), &service, election)
                 .await?;
-        report_events(coordinator.handle()).await
+        coordinate(coordinator.handle(), self.finish).await
     }
 
     /// Runs operators for whoever leads.
@@ -128,8 +132,36 @@ impl Node {
         let mut config = WorkerConfig::new(format!("worker-{number}"));
         config.hook = self.hook;
         let _worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
-        report_events(&coordinator).await
+        coordinate(&coordinator, self.finish).await
     }
+}
+
+/// Passes on what happens to the region until it has ended, and ends it when that is wanted.
+async fn coordinate(
+    coordinator: &CoordinatorHandle,
+    mut finish: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        ended = report_events(coordinator) => ended,
+        never = finish_when_leading(coordinator, &mut finish) => never,
+    }
+}
+
+/// Ends the region once that is wanted, while this coordinator leads; never returns.
+async fn finish_when_leading(
+    coordinator: &CoordinatorHandle,
+    finish: &mut watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    if finish.wait_for(|wanted| *wanted).await.is_ok() {
+        let mut status = coordinator.watch();
+        // a standby that takes over meanwhile has the wish too
+        while coordinator.stop().await.is_err() {
+            if status.changed().await.is_err() {
+                break;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Passes on what happens to the region until it has ended.

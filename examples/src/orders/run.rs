@@ -23,10 +23,10 @@ use super::truth::Truth;
 /// How a run ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// The figures.
+    /// The figures; of a run without a verdict what the judge finds is left at zero.
     pub outcome: Outcome,
-    /// What the judge said.
-    pub verdict: Verdict,
+    /// What the judge said; `None` when the job was interrupted or there is no truth to compare with.
+    pub verdict: Option<Verdict>,
     /// The job's folder.
     pub data: PathBuf,
 }
@@ -36,10 +36,10 @@ impl Finished {
     #[must_use]
     pub fn summary(&self) -> String {
         let outcome = &self.outcome;
-        let verdict = if self.verdict.is_right() {
-            "every customer's total equals the source's own"
-        } else {
-            "THE OUTPUT IS WRONG"
+        let verdict = match &self.verdict {
+            Some(verdict) if verdict.is_right() => "every customer's total equals the source's own",
+            Some(_) => "THE OUTPUT IS WRONG",
+            None => "not compared with the source",
         };
         format!(
             "{} row changes of {} customers in {:.1} s ({:.0} a second), {} cuts, {} resets\n\
@@ -99,23 +99,26 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
     if let Some(server) = embedded {
         server.stop();
     }
-    if let End::Failed(reason) = &end {
-        eprintln!("orders: the region failed: {reason}");
-    }
-    if options.canal.is_empty() || options.expect_sql.is_some() {
-        let verdict = verify(&data)?;
-        let outcome = figures(options, measured, &verdict);
-        Ok(Finished {
-            outcome,
-            verdict,
-            data,
-        })
-    } else {
-        bail!(
-            "{}: nothing to compare the output with; give --expect-sql",
+    match &end {
+        End::Failed(reason) => eprintln!("orders: the region failed: {reason}"),
+        End::Interrupted => eprintln!(
+            "orders: ended with a final cut; start it again with --data {} to go on",
             data.display()
-        )
+        ),
+        End::Completed => {}
     }
+    let has_truth = options.canal.is_empty() || options.expect_sql.is_some();
+    let verdict = match end {
+        End::Interrupted => None,
+        End::Completed if !has_truth => None,
+        End::Failed(reason) if !has_truth => bail!("the region failed: {reason}"),
+        End::Completed | End::Failed(_) => Some(verify(&data)?),
+    };
+    Ok(Finished {
+        outcome: figures(options, measured, &verdict.clone().unwrap_or_default()),
+        verdict,
+        data,
+    })
 }
 
 /// The password reaches the processes by the environment, whichever way it was given.

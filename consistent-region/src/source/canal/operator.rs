@@ -275,14 +275,12 @@ fn arrived(entry: Entry) -> Result<Arrived<Entry>, OperatorError> {
     let mut place = DefaultHasher::new();
     let position = entry.position();
     (position.journal, position.offset).hash(&mut place);
-    Ok(Arrived {
-        seen: Seen {
-            fingerprint,
-            anchor,
-        },
+    let seen = Seen {
+        fingerprint,
+        anchor,
         place: place.finish(),
-        entry,
-    })
+    };
+    Ok(Arrived { seen, entry })
 }
 
 fn failed(error: CanalError) -> OperatorError {
