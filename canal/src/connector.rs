@@ -1,12 +1,13 @@
 //! Connectors: they own the connection and carry out what the machines say.
 //!
-//! [`SimpleCanalConnector`] is pulled. [`CanalConnector`] is an actor that pushes; its task
+//! [`SimpleCanalConnector`] is pulled; [`ClusterCanalConnector`] too, and repairs itself. [`CanalConnector`] is an actor that pushes; its task
 //! (`driver`) owns a simple connector, and what it does next is decided by the machines `delivery`
 //! and `backoff`.
 
 mod actor;
 mod backoff;
 mod builder;
+mod cluster;
 mod connection;
 mod delivery;
 mod driver;
@@ -15,7 +16,10 @@ mod simple;
 mod status;
 
 pub use actor::{Batch, BatchResult, CanalConnector, GetStatus, Pause, Resume, Stop, WaitForEnd};
+#[cfg(feature = "zookeeper")]
+pub(crate) use backoff::Backoff;
 pub use builder::CanalConnectorBuilder;
+pub use cluster::ClusterCanalConnector;
 pub use settings::CanalConnectorSettings;
 pub use simple::SimpleCanalConnector;
 pub use status::{ConnectorEnd, ConnectorState, ConnectorStatus};

@@ -130,6 +130,16 @@ pub enum CanalError {
     /// ZooKeeper, which says where the servers are, did not answer.
     #[error("ZooKeeper: {0}")]
     ZooKeeper(String),
+    /// Another client with this destination and client id is the active one, or ZooKeeper does not
+    /// say that this one is. Nothing was sent, and what was handed out before is void: it comes
+    /// again, at the active client. Wait with `wait_active`.
+    #[error("this client of destination `{destination}` is standby; {}", active_one(holder.as_deref()))]
+    Standby {
+        /// The destination.
+        destination: String,
+        /// How the active client calls itself, if that is known: the address of its connection.
+        holder: Option<String>,
+    },
     /// The connector is not connected.
     #[error("the connector is not connected: call connect() first")]
     NotConnected,
@@ -207,6 +217,13 @@ impl std::fmt::Display for SessionPhase {
             Self::Streaming => "streaming",
             Self::Closed => "closed",
         })
+    }
+}
+
+fn active_one(holder: Option<&str>) -> String {
+    match holder {
+        Some(holder) => format!("the active one is {holder}"),
+        None => "no active one is known".to_owned(),
     }
 }
 

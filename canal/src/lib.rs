@@ -4,6 +4,7 @@
 //! batches that are acknowledged. This crate is its client:
 //!
 //! - [`SimpleCanalConnector`] is pulled: connect, subscribe, then get and acknowledge in turn.
+//! - [`ClusterCanalConnector`] is pulled too, and connects and subscribes again by itself.
 //! - [`CanalConnector`] is an actix actor that pushes batches to a handler, acknowledges what was
 //!   handled, and connects again by itself.
 //! - [`RowChange::rows`] turns the rows of an entry into values of a type of yours.
@@ -49,7 +50,7 @@
 //! | feature | brings | default |
 //! |---|---|---|
 //! | `testing` | `testing::CanalServer`, a server within the process, for tests | no |
-//! | `zookeeper` | `ClusterNodeAccessStrategy`, which finds the servers of a cluster | no |
+//! | `zookeeper` | `ClusterNodeAccessStrategy`, which finds the servers of a cluster, and `ClientRunningMonitor`, by which one of several clients is served | no |
 //!
 //! The house, room by room:
 //!
@@ -59,6 +60,7 @@
 //! | `session` | one connection's protocol as a pure machine |
 //! | `connector` | the connectors: socket and actor around the machine |
 //! | `access` | which server to dial |
+//! | `role`, `running` | which of several clients is served |
 //! | `message`, `entry`, `row` | batches, entries, rows |
 //! | `filter` | which tables to ask for |
 //! | `identity`, `error` | who asks; what can go wrong |
@@ -73,7 +75,14 @@ mod identity;
 mod message;
 pub mod prelude;
 mod protocol;
+#[cfg_attr(
+    not(feature = "zookeeper"),
+    expect(dead_code, reason = "roles come from the running monitor")
+)]
+mod role;
 mod row;
+#[cfg(feature = "zookeeper")]
+mod running;
 mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -83,12 +92,18 @@ pub use access::ClusterNodeAccessStrategy;
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 pub use connector::{
     Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
-    ConnectorEnd, ConnectorState, ConnectorStatus, GetStatus, Pause, Resume, SimpleCanalConnector,
-    Stop, WaitForEnd,
+    ClusterCanalConnector, ConnectorEnd, ConnectorState, ConnectorStatus, GetStatus, Pause, Resume,
+    SimpleCanalConnector, Stop, WaitForEnd,
 };
 pub use entry::{Entry, EntryFingerprint, EntryType, EventType, Position};
 pub use error::{CanalError, EpochEnd, SessionPhase};
 pub use filter::Filter;
 pub use identity::{ClientIdentity, Password};
 pub use message::{BatchId, Message};
+pub use role::ClientRole;
 pub use row::{ChangeKind, Column, Columns, RawRow, Row, RowChange, RowError};
+#[cfg(feature = "zookeeper")]
+pub use running::{
+    ClientRunningData, ClientRunningListener, ClientRunningMonitor, ClientRunningMonitorBuilder,
+    RunningState, ServerCursor,
+};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Waits that double from a first to a longest one, with jitter, for a limited number of times.
 #[derive(Debug, Clone)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     longest: Duration,
     limit: Option<u32>,
@@ -12,7 +12,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(first: Duration, longest: Duration, limit: Option<u32>) -> Self {
+    pub(crate) fn new(first: Duration, longest: Duration, limit: Option<u32>) -> Self {
         Self {
             first,
             longest,
@@ -23,7 +23,7 @@ impl Backoff {
 
     /// One more failure in a row: how long to wait, or `None` when that was the last allowed.
     /// `dice` is a number from 0 to 1; the wait is half to all of what it would be without.
-    pub(super) fn failed(&mut self, dice: f64) -> Option<Duration> {
+    pub(crate) fn failed(&mut self, dice: f64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         if self.limit.is_some_and(|limit| self.failures > limit) {
             return None;
@@ -34,12 +34,12 @@ impl Backoff {
     }
 
     /// It works again.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// Failures in a row.
-    pub(super) fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use super::backoff::Backoff;
+use super::cluster::ClusterCanalConnector;
 use super::simple::SimpleCanalConnector;
 use crate::access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 use crate::error::CanalError;
 use crate::identity::{ClientIdentity, Password};
 use crate::protocol::frame::DEFAULT_FRAME_LIMIT;
+use crate::role::RoleHandle;
 use crate::session::SessionConfig;
 
 /// Settings of a connector; each has a default except the server.
@@ -15,6 +18,10 @@ pub struct CanalConnectorBuilder {
     session: SessionConfig,
     frame_limit: usize,
     strategy: Option<Box<dyn CanalNodeAccessStrategy>>,
+    role: Option<RoleHandle>,
+    /// The identity of the role.
+    monitored: Option<ClientIdentity>,
+    retry: Backoff,
 }
 
 impl CanalConnectorBuilder {
@@ -24,6 +31,9 @@ impl CanalConnectorBuilder {
             session: SessionConfig::new(identity, String::new(), Password::default()),
             frame_limit: DEFAULT_FRAME_LIMIT,
             strategy: None,
+            role: None,
+            monitored: None,
+            retry: Backoff::new(Duration::from_millis(100), Duration::from_secs(5), Some(20)),
         }
     }
 
@@ -41,6 +51,25 @@ impl CanalConnectorBuilder {
     pub fn access_strategy(self, strategy: impl CanalNodeAccessStrategy + 'static) -> Self {
         Self {
             strategy: Some(Box::new(strategy)),
+            ..self
+        }
+    }
+
+    /// Cold standby: of all clients that share the monitor's destination and client id, one is
+    /// served. The monitor's identity has to be the connector's.
+    #[cfg(feature = "zookeeper")]
+    pub fn running_monitor(mut self, monitor: &crate::running::ClientRunningMonitor) -> Self {
+        self.monitored = Some(monitor.identity().clone());
+        self.role = Some(monitor.role());
+        self
+    }
+
+    /// How a [`ClusterCanalConnector`] tries again: how often in a row, and the waits from the
+    /// first, doubling, to the longest, less up to half at random. Default 20 times, 100 ms to
+    /// 5 s (Java's: 3 times, 5 s).
+    pub fn retry(self, times: u32, first: Duration, longest: Duration) -> Self {
+        Self {
+            retry: Backoff::new(first, longest, Some(times)),
             ..self
         }
     }
@@ -96,6 +125,14 @@ impl CanalConnectorBuilder {
     /// [`CanalError::InvalidArgument`] without a server or with limits that cannot work together.
     pub fn build(self) -> Result<SimpleCanalConnector, CanalError> {
         self.session.check()?;
+        if let Some(monitored) = &self.monitored
+            && *monitored != self.session.identity
+        {
+            return Err(CanalError::InvalidArgument(format!(
+                "the running monitor is for {monitored:?}, the connector for {:?}",
+                self.session.identity
+            )));
+        }
         let strategy = self.strategy.ok_or_else(|| {
             CanalError::InvalidArgument(
                 "no server: set address, addresses or access_strategy".into(),
@@ -105,6 +142,16 @@ impl CanalConnectorBuilder {
             self.session,
             self.frame_limit,
             strategy,
+            self.role,
         ))
+    }
+
+    /// A connector that connects and subscribes again by itself.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_cluster(self) -> Result<ClusterCanalConnector, CanalError> {
+        let retry = self.retry.clone();
+        Ok(ClusterCanalConnector::new(self.build()?, retry))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,11 @@ impl Connection {
             .wait_for(|done| matches!(done, Done::Authenticated))
             .await?;
         Ok(connection)
+    }
+
+    /// This side's address.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        self.transport.get_ref().local_addr().ok()
     }
 
     /// The machine.

@@ -20,6 +20,7 @@ use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus};
 use crate::entry::{Entry, Position};
 use crate::error::CanalError;
 use crate::message::{BatchId, Message};
+use crate::role::ClientRole;
 
 /// The first pause between two questions while nothing comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -60,7 +61,11 @@ impl Driver {
                 }
                 Ended::Connection(error) => error,
             };
-            connector.disconnect().await;
+            connector.close_connection().await;
+            if matches!(error, CanalError::Standby { .. }) {
+                // No failure: another client's turn.
+                continue;
+            }
             if !error.is_retryable() {
                 return ConnectorEnd::Failed(error);
             }
@@ -76,7 +81,10 @@ impl Driver {
             });
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = stopping(self.desired.clone()) => return ConnectorEnd::Stopped,
+                () = stopping(self.desired.clone()) => {
+                    connector.disconnect().await;
+                    return ConnectorEnd::Stopped;
+                }
             }
         }
     }
@@ -90,7 +98,12 @@ impl Driver {
         self.state(ConnectorState::Connecting);
         let desired = self.desired.clone();
         let subscribed = async {
-            connector.connect().await?;
+            if connector.connect().await? == ClientRole::Standby {
+                self.state(ConnectorState::Standby);
+                connector.wait_role().await?;
+                self.state(ConnectorState::Connecting);
+                connector.connect().await?;
+            }
             connector.subscribe(&self.settings.filter).await
         };
         tokio::select! {
@@ -114,7 +127,7 @@ impl Driver {
         // What is being handled ends before the same rows are delivered again.
         let rest = async { while stream.handling.next().await.is_some() {} };
         if !matches!(ended, Ended::Connector(_)) {
-            connector.disconnect().await;
+            connector.close_connection().await;
             tokio::select! {
                 () = rest => {}
                 () = stopping(self.desired.clone()) => {}

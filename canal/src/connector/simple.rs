@@ -9,6 +9,7 @@ use crate::error::{CanalError, SessionPhase};
 use crate::filter::Filter;
 use crate::identity::ClientIdentity;
 use crate::message::{BatchId, Message};
+use crate::role::{Activity, ClientRole, Report, RoleHandle};
 use crate::session::{Request, SessionConfig};
 
 /// A client of one destination that is pulled: connect, subscribe, then
@@ -32,6 +33,10 @@ use crate::session::{Request, SessionConfig};
 /// - `subscribe` always rolls back, and waits until the server has done it.
 /// - A batch that was acknowledged or rolled back, or that another connection brought, is refused
 ///   here and not sent.
+/// - With a running monitor no call waits without limit for this client's turn:
+///   [`connect`](Self::connect) says [`ClientRole::Standby`] at once,
+///   [`wait_active`](Self::wait_active) waits, everything else says [`CanalError::Standby`].
+/// - [`check_valid`](Self::check_valid) looks at the connection, not only at the role.
 #[derive(Debug)]
 pub struct SimpleCanalConnector {
     config: SessionConfig,
@@ -41,6 +46,9 @@ pub struct SimpleCanalConnector {
     /// The last epoch of the connections before.
     epoch: u64,
     address: Option<String>,
+    role: Option<RoleHandle>,
+    /// The turn in which the connection was opened.
+    turn: Option<Activity>,
 }
 
 impl SimpleCanalConnector {
@@ -48,8 +56,11 @@ impl SimpleCanalConnector {
         config: SessionConfig,
         frame_limit: usize,
         strategy: Box<dyn CanalNodeAccessStrategy>,
+        role: Option<RoleHandle>,
     ) -> Self {
         Self {
+            role,
+            turn: None,
             config,
             frame_limit,
             strategy,
@@ -77,15 +88,75 @@ impl SimpleCanalConnector {
     }
 
     /// Dials and authenticates; does nothing while connected. Each node of the access strategy is
-    /// tried once at most.
+    /// tried once at most. With a running monitor this client becomes a candidate; if another one
+    /// is active, the answer is [`ClientRole::Standby`] and nothing is dialled.
     ///
     /// # Errors
     /// [`CanalError::AuthFailed`] at once; else the last node's [`CanalError::Unreachable`],
     /// [`CanalError::Timeout`], [`CanalError::Closed`] or [`CanalError::Protocol`].
-    pub async fn connect(&mut self) -> Result<(), CanalError> {
-        if self.connection.is_some() {
-            return Ok(());
+    /// [`CanalError::ZooKeeper`] when it is not known within `connect_timeout` who is active.
+    pub async fn connect(&mut self) -> Result<ClientRole, CanalError> {
+        if let Some(role) = &mut self.role {
+            role.report(Report::Join);
+            role.decided(self.config.connect_timeout).await?;
         }
+        match self.check_role() {
+            Ok(()) => self.dial().await,
+            Err(CanalError::Standby { .. }) => Ok(ClientRole::Standby),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits up to `limit` for this client's turn, and connects. Without a running monitor it is
+    /// always its turn.
+    ///
+    /// # Errors
+    /// [`CanalError::Standby`] when the limit is over; else those of [`connect`](Self::connect).
+    pub async fn wait_active(&mut self, limit: Duration) -> Result<(), CanalError> {
+        if let Some(role) = &mut self.role {
+            role.report(Report::Join);
+            // Over the limit, the next line says who is active.
+            if let Ok(waited) = tokio::time::timeout(limit, role.active()).await {
+                waited?;
+            }
+        }
+        self.check_role()?;
+        self.dial().await.map(|_| ())
+    }
+
+    /// Whether this client is the active one at this moment. Without a running monitor it is.
+    pub fn role(&self) -> ClientRole {
+        let destination = self.config.identity.destination();
+        match self.role.as_ref().map(|role| role.check(destination)) {
+            Some(Err(_)) => ClientRole::Standby,
+            Some(Ok(_)) | None => ClientRole::Active,
+        }
+    }
+
+    async fn dial(&mut self) -> Result<ClientRole, CanalError> {
+        if self.connection.is_some() {
+            return Ok(ClientRole::Active);
+        }
+        let turn = self.present_turn()?;
+        let result = self.dial_nodes().await;
+        if let Some(role) = &self.role {
+            match &result {
+                Ok(()) => {
+                    let local = self.connection.as_ref().and_then(Connection::local_address);
+                    if let Some(local) = local {
+                        role.report(Report::Connected(local));
+                    }
+                }
+                Err(_) => role.report(Report::ConnectFailed),
+            }
+        }
+        result?;
+        self.turn = turn;
+        self.check_role()?;
+        Ok(ClientRole::Active)
+    }
+
+    async fn dial_nodes(&mut self) -> Result<(), CanalError> {
         let mut last_error = None;
         for _ in 0..self.strategy.node_count().max(1) {
             let address = self.strategy.next_node()?;
@@ -103,18 +174,87 @@ impl SimpleCanalConnector {
         Err(last_error.unwrap_or(CanalError::NotConnected))
     }
 
-    /// Closes the connection. What is not acknowledged comes again after the next subscription.
+    fn present_turn(&self) -> Result<Option<Activity>, CanalError> {
+        let destination = self.config.identity.destination();
+        self.role
+            .as_ref()
+            .map(|role| role.check(destination))
+            .transpose()
+    }
+
+    /// Looks at the clock: whether this is still the turn in which the connection was opened. If
+    /// not, the connection is closed without another word.
+    fn check_role(&mut self) -> Result<(), CanalError> {
+        let turn = self.present_turn();
+        let same = match (&turn, &self.turn) {
+            (Ok(Some(now)), Some(then)) => now.is(then),
+            (Ok(Some(_)), None) => self.connection.is_none(),
+            (Ok(None), _) => true,
+            (Err(_), _) => false,
+        };
+        if !same {
+            self.take();
+            self.turn = None;
+        }
+        match turn {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the connection, and gives up the role if there is one, so that a standby takes over
+    /// at once. What is not acknowledged comes again after the next subscription.
     /// Acknowledgements that were sent may still fail unseen: see
     /// [`confirm_acks`](Self::confirm_acks).
     pub async fn disconnect(&mut self) {
+        self.close_connection().await;
+        if let Some(role) = &self.role {
+            role.report(Report::Resign);
+        }
+    }
+
+    /// Closes the connection and keeps the role.
+    pub(super) async fn close_connection(&mut self) {
         if let Some(connection) = self.take() {
             connection.close().await;
         }
     }
 
+    /// Waits without limit for this client's turn.
+    pub(super) async fn wait_role(&mut self) -> Result<(), CanalError> {
+        match &mut self.role {
+            Some(role) => {
+                role.report(Report::Join);
+                role.active().await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether `batch` is of this epoch, asked without a connection.
+    pub(super) fn check_epoch(&self, batch: BatchId) -> Result<(), CanalError> {
+        let current = self.epoch();
+        match batch.epoch() == current {
+            true => Ok(()),
+            false => Err(CanalError::StaleBatch { batch, current }),
+        }
+    }
+
+    /// The fetch size and time-out of a GET, checked without a connection.
+    pub(super) fn check_get(
+        &self,
+        fetch_size: u32,
+        timeout: Option<Duration>,
+    ) -> Result<(), CanalError> {
+        self.config.check_get(fetch_size, timeout).map(|_| ())
+    }
+
     /// Whether there is a connection with a subscription, and the server has not closed it or
-    /// sent an error, as far as can be seen without asking it.
+    /// sent an error, as far as can be seen without asking it. False while this client is standby.
     pub fn check_valid(&mut self) -> bool {
+        if self.check_role().is_err() {
+            return false;
+        }
         let Some(connection) = &mut self.connection else {
             return false;
         };
@@ -135,6 +275,7 @@ impl SimpleCanalConnector {
     /// [`CanalError::NotRunningHere`] when the server does not run the destination;
     /// [`CanalError::NotConnected`]; [`CanalError::Server`]; what breaks a connection.
     pub async fn subscribe(&mut self, filter: &Filter) -> Result<(), CanalError> {
+        self.check_role()?;
         let mut connection = self.take().ok_or(CanalError::NotConnected)?;
         let result = connection.subscribe(filter.wire()).await;
         self.put_back(connection, result)
@@ -146,6 +287,7 @@ impl SimpleCanalConnector {
     /// # Errors
     /// [`CanalError::NotConnected`]; [`CanalError::Server`]; what breaks a connection.
     pub async fn unsubscribe(&mut self) -> Result<(), CanalError> {
+        self.check_role()?;
         let mut connection = self.take().ok_or(CanalError::NotConnected)?;
         let result = connection.unsubscribe().await;
         self.put_back(connection, result)
@@ -189,7 +331,15 @@ impl SimpleCanalConnector {
         fetch_size: u32,
         timeout: Option<Duration>,
     ) -> Result<Option<Message>, CanalError> {
-        let result = self.open()?.fetch(fetch_size, timeout).await;
+        let result = match (self.role.clone(), self.turn.clone()) {
+            (Some(mut role), Some(turn)) => tokio::select! {
+                result = self.open()?.fetch(fetch_size, timeout) => result,
+                () = role.ended(&turn) => Ok(None),
+            },
+            _ => self.open()?.fetch(fetch_size, timeout).await,
+        };
+        // Once more: what came after the end of the turn is not handed out.
+        self.check_role()?;
         self.settle(result)
     }
 
@@ -267,6 +417,7 @@ impl SimpleCanalConnector {
     }
 
     fn open(&mut self) -> Result<&mut Connection, CanalError> {
+        self.check_role()?;
         self.connection.as_mut().ok_or(CanalError::NotConnected)
     }
 

@@ -11,6 +11,8 @@ use crate::error::CanalError;
 pub enum ConnectorState {
     /// It connects and subscribes.
     Connecting,
+    /// Another client is active; this one takes over when that one is gone.
+    Standby,
     /// Batches are pushed.
     Streaming,
     /// No batch is fetched; the connection is kept.

@@ -9,3 +9,4 @@ mod embedded;
 mod faults;
 mod peer;
 mod real;
+mod repair;

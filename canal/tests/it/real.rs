@@ -12,6 +12,8 @@ every_contract!(on_the_real_server);
 
 #[cfg(feature = "zookeeper")]
 mod cluster;
+#[cfg(feature = "zookeeper")]
+mod high_availability;
 mod values;
 
 /// The destinations that no test uses at the moment; filled by the first.
@@ -45,12 +47,12 @@ impl Drop for Lease {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// A password from the file that a variable names.
-fn password(name: &str) -> String {
+pub(crate) fn password(name: &str) -> String {
     variable(name).map_or_else(String::new, |path| {
         std::fs::read_to_string(path).unwrap().trim_end().to_owned()
     })
@@ -88,14 +90,14 @@ fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb
 }
 
 /// A schema for one test alone, by the command line client.
-struct MariaDb {
+pub(crate) struct MariaDb {
     host: String,
     port: String,
     schema: String,
 }
 
 impl MariaDb {
-    fn new(address: &str, test: &str) -> Self {
+    pub(crate) fn new(address: &str, test: &str) -> Self {
         let (host, port) = address.rsplit_once(':').unwrap();
         let words = test.split('_').map(|word| &word[..word.len().min(3)]);
         let name: String = words.collect::<Vec<_>>().join("");
@@ -113,7 +115,7 @@ impl MariaDb {
         database
     }
 
-    fn execute(&self, sql: &str) {
+    pub(crate) fn execute(&self, sql: &str) {
         let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
         let mut client = Command::new("mariadb")
             .args([

@@ -95,7 +95,7 @@ impl Fetcher {
         loop {
             let mut connector = (self.config.connector)()?;
             let result = match connector.connect().await {
-                Ok(()) => connector.subscribe(&self.config.filter).await,
+                Ok(_role) => connector.subscribe(&self.config.filter).await,
                 Err(error) => Err(error),
             };
             match result {
