@@ -73,6 +73,16 @@ impl DeadLetters {
         self.inner.refused.get(&reason).map_or(0, |count| *count)
     }
 
+    /// For transports: a one-way message of this process that was taken, and did not leave.
+    pub fn lost(&self, endpoint: &EndpointId, method: &'static str, reason: RpcError) {
+        self.letter(&DeadLetter {
+            endpoint: endpoint.clone(),
+            method,
+            caller: Caller::Local,
+            reason,
+        });
+    }
+
     pub(crate) fn letter(&self, letter: &DeadLetter) {
         *self.inner.letters.entry(letter.reason.kind()).or_default() += 1;
         tracing::debug!(

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::io_thread::IoThread;
 use crate::link::Endpoints;
 use crate::listener::listen;
+use crate::lost::Lost;
 use crate::peers::Peers;
 use crate::quiet_log::QuietLog;
 use crate::refusals::Refusals;
@@ -148,6 +149,7 @@ impl RemoteBuilder {
             Ok(Arc::new(transport))
         })?;
         if let Some(shared) = shared {
+            shared.lost.tell_to(service.dead_letters());
             let source: Arc<dyn StatusSource> = shared;
             service.status().register(&source);
         }
@@ -267,9 +269,11 @@ impl Bound {
             authority,
             io,
         } = self;
+        let log = Arc::new(QuietLog::new());
         let shared = Arc::new(Shared {
             peers: Peers::new(preface.incarnation),
-            log: Arc::new(QuietLog::new()),
+            lost: Arc::new(Lost::new(Arc::clone(&log))),
+            log,
             preface,
             security,
             refusals: Refusals::default(),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use lockkeeper_core::{Outcome, RpcError, RpcErrorKind};
 
-use crate::connection::Loss;
+use crate::connection::{Loss, TellLoss};
 use crate::link::IntroductionError;
 use crate::wire::WireError;
 
@@ -22,6 +22,16 @@ pub(crate) fn unknown(target: &dyn Display, loss: &Loss) -> RpcError {
         RpcErrorKind::ConnectionLost,
         format!("{target}: {loss}; the call may have run"),
     )
+}
+
+/// A one-way message that was taken and did not leave.
+pub(crate) fn lost(peer: &dyn Display, loss: &TellLoss) -> RpcError {
+    let kind = match loss {
+        TellLoss::TooLong(_) => RpcErrorKind::TooLarge,
+        TellLoss::NotSent(_) | TellLoss::UnknownSession => RpcErrorKind::Unreachable,
+    };
+    RpcError::new(kind, format!("{peer}: {loss}; the message was not sent"))
+        .with_outcome(Outcome::NotSent)
 }
 
 /// The peer could not be dialled.

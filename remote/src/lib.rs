@@ -85,6 +85,7 @@ mod errors;
 mod io_thread;
 mod link;
 mod listener;
+mod lost;
 mod peers;
 pub mod prelude;
 mod quiet_log;

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::connection::OpenEnd;
 use crate::errors;
-use crate::link::{LinkHandle, Request};
+use crate::link::{Asked, LinkHandle, Request};
 use crate::shared::Shared;
 use crate::wire::{Connect, Tell};
 
@@ -48,6 +48,7 @@ struct Inner {
 struct Binding {
     link: Arc<LinkHandle>,
     session: u32,
+    asked: Arc<Asked>,
 }
 
 impl Drop for Binding {
@@ -98,10 +99,12 @@ impl Session {
 impl Inner {
     fn present(&self) -> Option<Arc<Binding>> {
         let present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        present
-            .as_ref()
-            .filter(|binding| binding.link.is_usable())
-            .cloned()
+        let binding = present.as_ref()?;
+        if let Some(end) = binding.asked.end() {
+            self.finish(end.clone());
+            return None;
+        }
+        binding.link.is_usable().then(|| Arc::clone(binding))
     }
 
     /// The session's place on a usable connection, made anew if need be.
@@ -132,9 +135,15 @@ impl Inner {
                 self.finish(error.clone());
                 return Err(error);
             }
-            match self.open(&link, deadline).await {
-                Some(OpenEnd::Session(session)) => {
-                    let binding = Arc::new(Binding { link, session });
+            let endpoint = self.request.address.endpoint().clone();
+            let asked = Arc::new(Asked::new(endpoint, self.request.gateway));
+            match self.open(&link, &asked, deadline).await {
+                Some(OpenEnd::Session { session, .. }) => {
+                    let binding = Arc::new(Binding {
+                        link,
+                        session,
+                        asked,
+                    });
                     let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
                     *present = Some(Arc::clone(&binding));
                     return Ok(binding);
@@ -158,7 +167,12 @@ impl Inner {
         ))
     }
 
-    async fn open(&self, link: &LinkHandle, deadline: Instant) -> Option<OpenEnd> {
+    async fn open(
+        &self,
+        link: &LinkHandle,
+        asked: &Arc<Asked>,
+        deadline: Instant,
+    ) -> Option<OpenEnd> {
         let gateway = self.request.gateway;
         let connect = Connect {
             request: 0,
@@ -175,6 +189,7 @@ impl Inner {
         link.send(Request::Open {
             connect,
             deadline,
+            asked: Arc::clone(asked),
             opener,
         });
         opened.await.ok()
@@ -245,16 +260,21 @@ impl Inner {
         };
         let link = &binding.link;
         self.fits(link, method, Tell::FIELDS, &payload)?;
-        let Some(room) = link.try_room(payload.len()) else {
-            return Err(RpcError::new(
-                RpcErrorKind::Full,
-                format!(
-                    "{} of {}: the connection's outgoing queue has no room",
-                    self.request.gateway.method_name(method),
-                    self.request.address
-                ),
-            )
-            .with_outcome(Outcome::NotSent));
+        let size = payload.len();
+        let full = |what| {
+            let method = self.request.gateway.method_name(method);
+            let text = format!("{method} of {}: {what}", self.request.address);
+            RpcError::new(RpcErrorKind::Full, text).with_outcome(Outcome::NotSent)
+        };
+        if !binding.asked.spend(size) {
+            return Err(full(
+                "the endpoint has given no credit for more one-way messages; those before have to \
+                 be handled first",
+            ));
+        }
+        let Some(room) = link.try_room(size) else {
+            binding.asked.unspend(size);
+            return Err(full("the connection's outgoing queue has no room"));
         };
         let session = binding.session;
         if !link.send(Request::Tell {
@@ -282,6 +302,7 @@ impl Inner {
                     () = self.ended.cancelled() => continue,
                     () = self.shared.shut.cancelled() => self.finish(errors::shut_down()),
                     () = binding.link.closed() => {}
+                    () = binding.asked.ended() => {}
                 }
                 continue;
             }

@@ -35,6 +35,13 @@ pub struct RemoteSettings {
     /// Sessions (connected gateways) that a connection's peer may have here; beyond it `connect`
     /// fails with `Full`. Default: 4,096.
     pub session_limit: usize,
+    /// One-way messages of one session that may wait here, in the endpoint's inbox or on their way
+    /// to it; the sender's `try_send` is refused with `Full` beyond it. Should be no more than the
+    /// inboxes' limits divided by the sessions that send at the same time: what an inbox has no
+    /// room for is lost to the dead letters. Default: 4,096.
+    pub credit_messages: u32,
+    /// The same in bytes of payload; one message may go beyond it. Default: 8 MiB.
+    pub credit_bytes: u32,
     /// Connections in all that are accepted; beyond it new ones are closed at once. Default: 1,024.
     pub connection_limit: usize,
     /// Accepted connections that have not introduced themselves yet; beyond it new ones are closed
@@ -65,6 +72,8 @@ impl Default for RemoteSettings {
             outgoing_limit_bytes: 16 * 1024 * 1024,
             in_flight_limit: 16_384,
             session_limit: 4_096,
+            credit_messages: 4_096,
+            credit_bytes: 8 * 1024 * 1024,
             connection_limit: 1_024,
             handshake_limit: 64,
             handshake_timeout: Duration::from_secs(5),
@@ -93,6 +102,16 @@ impl RemoteSettings {
                 "outgoing_limit_bytes is {}, it must be at least {MIN_OUTGOING_LIMIT_BYTES}",
                 self.outgoing_limit_bytes
             ));
+        }
+        for (name, value) in [
+            ("credit_messages", self.credit_messages),
+            ("credit_bytes", self.credit_bytes),
+        ] {
+            if value == 0 || value > MAX_FRAME_LIMIT_BYTES {
+                return wrong(format!(
+                    "{name} is {value}, it must be 1 to {MAX_FRAME_LIMIT_BYTES}"
+                ));
+            }
         }
         for (name, value) in [
             ("in_flight_limit", self.in_flight_limit),

@@ -19,12 +19,13 @@ use crate::link::{
     BoxStream, Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT,
     introduce, secure_dialled,
 };
+use crate::lost::Lost;
 use crate::peers::Peers;
 use crate::quiet_log::QuietLog;
 use crate::refusals::Refusals;
 use crate::security::Security;
 use crate::settings::{MIN_FRAME_LIMIT_BYTES, RemoteSettings};
-use crate::wire::{Preface, WireError};
+use crate::wire::{Grant, Preface, WireError};
 
 /// The common state; behind an `Arc`.
 pub(crate) struct Shared {
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
     /// Warnings that peers can cause at will.
     pub(crate) log: Arc<QuietLog>,
+    pub(crate) lost: Arc<Lost>,
     /// The I/O thread.
     pub(crate) io: Handle,
     /// Cancelled when the service shuts down.
@@ -224,6 +226,7 @@ impl Shared {
             settings,
             endpoints,
             log,
+            Arc::clone(&self.lost),
         );
         let used = self.peers.admit(&handle, dialled);
         let admitted = Admitted {
@@ -245,6 +248,10 @@ impl Shared {
             whole_limit: WHOLE_LIMIT,
             in_flight_limit: settings.in_flight_limit,
             session_limit: settings.session_limit,
+            grant: Grant {
+                messages: settings.credit_messages,
+                bytes: settings.credit_bytes,
+            },
             unsent_limit: usize::try_from(settings.outgoing_limit_bytes).unwrap_or(usize::MAX),
             ping_interval: settings.ping_interval,
             ping_timeout: settings.ping_timeout,

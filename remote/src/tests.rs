@@ -4,6 +4,7 @@
 
 mod calls;
 mod fixture;
+mod flow;
 mod links;
 mod security;
 mod strangers;

@@ -24,4 +24,4 @@ pub(crate) use error::WireError;
 pub(crate) use fault::Fault;
 pub(crate) use frame::{Frame, put_chunk_head};
 pub(crate) use preface::{HEAD, Preface, VERSIONS, VersionRange};
-pub(crate) use session::{Connect, Connected, Disconnect, Refused};
+pub(crate) use session::{Connect, Connected, Credit, Disconnect, Ended, Grant, Refused};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use futures_core::future::BoxFuture;
+
 use super::{
     RpcEndpoint,
     core::Core,
@@ -128,6 +130,15 @@ impl<A: RpcEndpoint> InboundSession for Session<A> {
 
     fn tell(&self, call: InboundCall) {
         self.submit(call, None);
+    }
+
+    fn closed(&self) -> BoxFuture<'static, RpcError> {
+        let terminated = Core::<A>::terminated(self.core.termination.subscribe());
+        Box::pin(async move {
+            terminated.await.err().unwrap_or_else(|| {
+                RpcError::new(RpcErrorKind::Stopped, "the endpoint was terminated")
+            })
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use dashmap::{DashMap, Entry};
+use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -141,6 +142,12 @@ pub trait InboundSession: Send + Sync + fmt::Debug + 'static {
     /// Puts a one-way message into the endpoint's inbox. What is not handled becomes a dead letter
     /// with its reason. `deadline` and `cancellation` of the call are not looked at.
     fn tell(&self, call: InboundCall);
+
+    /// Resolves with the cause when the endpoint has ended. Whoever holds the future does not hold
+    /// the endpoint.
+    fn closed(&self) -> BoxFuture<'static, RpcError> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// One call from another process.

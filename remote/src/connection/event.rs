@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::Ticket;
-use crate::wire::{Connect, Farewell, Fault, Frame, WireError};
+use crate::wire::{Connect, Farewell, Fault, Frame, Grant, WireError};
 
 /// The shell's types that the machine keeps and hands back, without looking inside.
 pub(crate) trait Host {
@@ -63,6 +63,10 @@ pub(crate) enum Event<H: Host> {
         request: u32,
         result: Result<H::Served, Fault>,
     },
+    /// One-way messages of a session here no longer take room.
+    Freed { session: u32, grant: Grant },
+    /// The endpoint of a session here has ended.
+    Ended { session: u32, fault: Fault },
     /// The answer to [`Action::Serve`].
     Answer {
         ticket: Ticket,
@@ -84,7 +88,11 @@ pub(crate) enum Action<H: Host> {
     Accept(Connect),
     /// Have the call handled and answer with [`Event::Answer`].
     Serve { ticket: Ticket, serve: Serve<H> },
-    /// Have the one-way message handled.
+    /// A session is served under this number.
+    Serving { session: u32, served: H::Served },
+    /// A session is not served any more.
+    NotServing { session: u32 },
+    /// Have the one-way message handled. Its room comes back with [`Event::Freed`].
     ServeTell {
         served: H::Served,
         method: u16,
@@ -92,10 +100,20 @@ pub(crate) enum Action<H: Host> {
     },
     /// Nobody waits for the answer to this call any more.
     CancelServed(H::Cancel),
+    /// Drop this, which takes long, where nobody waits for it.
+    Discard(Bytes),
     /// A message of the shell's no longer holds this much room.
     Free(u32),
+    /// A session of ours may send more one-way messages.
+    Granted { session: u32, grant: Grant },
+    /// A session of ours is over, with its endpoint.
+    SessionEnded { session: u32, fault: Fault },
     /// A one-way message went nowhere.
-    TellLost(TellLoss),
+    TellLost {
+        session: u32,
+        method: u16,
+        loss: TellLoss,
+    },
     /// The peer said goodbye: use this connection for nothing new.
     PeerLeaves { reason: Farewell, text: String },
     /// Flush and close the socket; the machine is done.
@@ -135,7 +153,10 @@ pub(crate) enum CallEnd {
 /// How a session request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenEnd {
-    Session(u32),
+    Session {
+        session: u32,
+        grant: Grant,
+    },
     Refused(Fault),
     TimedOut,
     Lost(Loss),
@@ -177,9 +198,19 @@ impl std::fmt::Display for Loss {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TellLoss {
     /// Inbound: it names a session that is not served here.
-    UnknownSession(u32),
-    /// Outbound: the connection is being left or is gone.
+    UnknownSession,
+    /// Outbound: it was not, or not wholly, written when the connection was left or lost.
     NotSent(Loss),
     /// Outbound: it does not fit into a frame.
     TooLong(WireError),
+}
+
+impl std::fmt::Display for TellLoss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnknownSession => f.write_str("its session is over"),
+            Self::NotSent(loss) => write!(f, "{loss}"),
+            Self::TooLong(error) => write!(f, "{error}"),
+        }
+    }
 }

@@ -17,7 +17,10 @@ pub(super) const TRANSFERS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Call(u32),
-    Tell,
+    /// A one-way message, by its method.
+    Tell(u16),
+    /// The end of the session.
+    Leave,
     Reply(u32),
 }
 
@@ -49,6 +52,8 @@ struct Lane {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) origin: Origin,
+    pub(super) session: Option<u32>,
+    pub(super) payload: Bytes,
     /// Place of its last byte in all bytes sent.
     pub(super) end: u64,
     /// The room that it held.
@@ -60,6 +65,7 @@ pub(super) struct Done {
 pub(super) struct Abandoned {
     /// The transfer that the peer holds a part of.
     pub(super) transfer: Option<u32>,
+    pub(super) payload: Bytes,
     pub(super) room: u32,
 }
 
@@ -161,12 +167,24 @@ impl Lanes {
         if !finished {
             return None;
         }
-        let Item { origin, room, .. } = lane.items.pop_front()?;
+        let session = lane.session;
+        let Item {
+            origin,
+            room,
+            payload,
+            ..
+        } = lane.items.pop_front()?;
         if lane.items.is_empty() {
             self.turn -= 1;
             self.lanes.remove(self.turn);
         }
-        Some(Done { origin, end, room })
+        Some(Done {
+            origin,
+            session,
+            payload,
+            end,
+            room,
+        })
     }
 
     /// Takes out a message that is not out to its end yet.
@@ -188,10 +206,24 @@ impl Lanes {
             let transfer = item.transfer.map(|(transfer, _)| transfer);
             return Some(Abandoned {
                 transfer,
+                payload: item.payload,
                 room: item.room,
             });
         }
         None
+    }
+
+    /// The one-way messages that are not out to their end, by session and method.
+    pub(super) fn tells(&self) -> Vec<(u32, u16)> {
+        let mut tells = Vec::new();
+        for lane in &self.lanes {
+            for item in &lane.items {
+                if let (Origin::Tell(method), Some(session)) = (item.origin, lane.session) {
+                    tells.push((session, method));
+                }
+            }
+        }
+        tells
     }
 
     /// Forgets everything.

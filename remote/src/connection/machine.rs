@@ -5,6 +5,7 @@ mod ending;
 mod large;
 mod serving;
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::incoming::Incoming;
@@ -14,7 +15,7 @@ use super::outgoing::Outgoing;
 use super::pending::PendingTable;
 use super::serving::Serving;
 use super::{Action, CallEnd, Event, Host, Loss, OpenEnd};
-use crate::wire::{Call, Cancel, Disconnect, Farewell, Frame, Ping, Tell};
+use crate::wire::{Call, Cancel, Disconnect, Farewell, Frame, Grant, Ping, Tell};
 
 /// Limits of one connection.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) in_flight_limit: usize,
     /// Sessions served to the peer.
     pub(crate) session_limit: usize,
+    /// What one-way messages of a session may take here.
+    pub(crate) grant: Grant,
     /// Messages larger than this go in chunks of this size, in bytes. A peer's frame limit is never
     /// smaller, so that one with the smallest limit sees no chunk.
     pub(crate) whole_limit: usize,
@@ -60,6 +63,8 @@ pub(crate) struct Connection<H: Host> {
     opens: PendingTable<H::Opener>,
     serving: Serving<H::Served, H::Cancel>,
     lanes: Lanes,
+    /// One-way messages that are in the buffer, with the place of their ends.
+    tells: VecDeque<(u64, u32, u16)>,
     incoming: Incoming,
     next_request: u32,
 }
@@ -74,6 +79,7 @@ impl<H: Host> Connection<H> {
             opens: PendingTable::new(),
             serving: Serving::new(),
             lanes: Lanes::default(),
+            tells: VecDeque::new(),
             incoming: Incoming::new(settings.frame_limit),
             next_request: 1,
             settings,
@@ -86,7 +92,7 @@ impl<H: Host> Connection<H> {
             Event::Received(frame) => self.received(now, frame, actions),
             Event::Unreadable(error) => self.violated(error.to_string(), actions),
             Event::Broken(loss) => self.end(loss, actions),
-            Event::Wrote(size) => self.outgoing.wrote(size),
+            Event::Wrote(size) => self.wrote(size),
             Event::Open {
                 connect,
                 deadline,
@@ -134,9 +140,11 @@ impl<H: Host> Connection<H> {
             Event::Leave { session } => {
                 let frame = Frame::Disconnect(Disconnect { session });
                 // Behind what the session still has to send. It has no payload to be too long.
-                let _ = self.send(Some(session), Origin::Tell, &frame, 0, actions);
+                let _ = self.send(Some(session), Origin::Leave, &frame, 0, actions);
             }
-            Event::Accepted { request, result } => self.accepted(request, result),
+            Event::Accepted { request, result } => self.accepted(request, result, actions),
+            Event::Freed { session, grant } => self.freed(session, grant),
+            Event::Ended { session, fault } => self.endpoint_ended(session, fault),
             Event::Answer { ticket, result } => self.answer(ticket, result, actions),
             Event::Retire { reason, text } => self.retire(reason, text),
             Event::Tick => self.tick(now, actions),
@@ -168,6 +176,15 @@ impl<H: Host> Connection<H> {
     #[cfg(test)]
     pub(crate) fn calls_in_flight(&self) -> usize {
         self.calls.len()
+    }
+
+    fn wrote(&mut self, size: usize) {
+        self.outgoing.wrote(size);
+        while let Some((end, ..)) = self.tells.front()
+            && self.outgoing.has_left(*end)
+        {
+            self.tells.pop_front();
+        }
     }
 
     fn push(&mut self, frame: &Frame) {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crate::wire::Grant;
+
 /// One inbound call in flight.
 ///
 /// The peer may use a call number again once it has cancelled; the serial tells the two apart.
@@ -12,10 +14,20 @@ pub(crate) struct Ticket {
     pub(crate) serial: u64,
 }
 
+/// One session and what its peer may still send one way.
+#[derive(Debug)]
+struct Session<S> {
+    served: S,
+    messages: i64,
+    bytes: i64,
+    /// Its peer knows that the endpoint is no more.
+    has_ended: bool,
+}
+
 /// Sessions and calls that this side serves.
 #[derive(Debug)]
 pub(super) struct Serving<S, C> {
-    sessions: HashMap<u32, S>,
+    sessions: HashMap<u32, Session<S>>,
     next_session: u32,
     calls: HashMap<u32, (u64, C)>,
     next_serial: u64,
@@ -40,22 +52,59 @@ impl<S, C: Clone + Default> Serving<S, C> {
     }
 
     /// Gives a session its number. Numbers are not used again before all others were.
-    pub(super) fn add_session(&mut self, served: S) -> u32 {
+    pub(super) fn add_session(&mut self, served: S, grant: Grant) -> u32 {
         while self.sessions.contains_key(&self.next_session) {
             self.next_session = self.next_session.wrapping_add(1);
         }
         let session = self.next_session;
         self.next_session = session.wrapping_add(1);
-        self.sessions.insert(session, served);
+        let entry = Session {
+            served,
+            messages: i64::from(grant.messages),
+            bytes: i64::from(grant.bytes),
+            has_ended: false,
+        };
+        self.sessions.insert(session, entry);
         session
     }
 
     pub(super) fn session(&self, session: u32) -> Option<&S> {
-        self.sessions.get(&session)
+        self.sessions.get(&session).map(|session| &session.served)
     }
 
-    pub(super) fn remove_session(&mut self, session: u32) {
-        self.sessions.remove(&session);
+    /// Takes the credit for a one-way message; false if there is none.
+    pub(super) fn spend(&mut self, session: u32, bytes: usize) -> bool {
+        let Some(session) = self.sessions.get_mut(&session) else {
+            return false;
+        };
+        if session.messages <= 0 || session.bytes <= 0 {
+            return false;
+        }
+        session.messages -= 1;
+        session.bytes -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        true
+    }
+
+    /// Gives credit back; false if the session is over.
+    pub(super) fn grant(&mut self, session: u32, grant: Grant) -> bool {
+        let Some(session) = self.sessions.get_mut(&session) else {
+            return false;
+        };
+        session.messages += i64::from(grant.messages);
+        session.bytes += i64::from(grant.bytes);
+        true
+    }
+
+    /// Notes that a session's endpoint has ended; false if that is known. The session stays until
+    /// its peer leaves it, so that calls on their way are answered with the cause.
+    pub(super) fn end_session(&mut self, session: u32) -> bool {
+        let session = self.sessions.get_mut(&session);
+        session.is_some_and(|session| !std::mem::replace(&mut session.has_ended, true))
+    }
+
+    /// False if it was over already.
+    pub(super) fn remove_session(&mut self, session: u32) -> bool {
+        self.sessions.remove(&session).is_some()
     }
 
     /// Notes a call; `None` if its number is in flight already.

@@ -102,7 +102,7 @@ impl World {
                 self.ends.insert(waiter, end);
             }
             Action::Opened { end, .. } => {
-                if let OpenEnd::Session(session) = end {
+                if let OpenEnd::Session { session, .. } = end {
                     self.sides[side].session = Some(session);
                 }
             }
@@ -130,7 +130,12 @@ impl World {
             }
             Action::CancelServed(_)
             | Action::ServeTell { .. }
-            | Action::TellLost(_)
+            | Action::TellLost { .. }
+            | Action::Serving { .. }
+            | Action::NotServing { .. }
+            | Action::Granted { .. }
+            | Action::SessionEnded { .. }
+            | Action::Discard(_)
             | Action::PeerLeaves { .. } => {}
             Action::Free(room) => self.sides[side].room -= u64::from(room),
         }

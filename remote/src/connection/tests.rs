@@ -10,8 +10,8 @@ use tokio_util::codec::Decoder;
 
 use super::*;
 use crate::wire::{
-    Call, Cancel, Chunk, Connect, Connected, Disconnect, Failure, Farewell, Fault, Frame,
-    FrameCodec, Goodbye, Ping, Pong, Progress, Refused, Reply, Tell, WireError,
+    Call, Cancel, Chunk, Connect, Connected, Credit, Disconnect, Ended, Failure, Farewell, Fault,
+    Frame, FrameCodec, Goodbye, Grant, Ping, Pong, Progress, Refused, Reply, Tell, WireError,
 };
 
 /// Waiters and openers are numbers, sessions names, cancellation a flag.
@@ -30,6 +30,10 @@ pub(super) fn settings() -> Settings {
         whole_limit: 32 * 1024,
         in_flight_limit: 3,
         session_limit: 2,
+        grant: Grant {
+            messages: 2,
+            bytes: 100,
+        },
         unsent_limit: 1000,
         ping_interval: Duration::from_secs(1),
         ping_timeout: Duration::from_secs(4),
@@ -96,7 +100,8 @@ impl Rig {
             self.flush(),
             [Frame::Connected(Connected {
                 request: 7,
-                session: 1
+                session: 1,
+                grant: settings().grant,
             })]
         );
     }
@@ -287,7 +292,11 @@ fn a_call_on_a_session_that_is_not_served_is_refused() {
     let actions = rig.receive(Frame::Tell(tell));
     assert!(matches!(
         &actions[..],
-        [Action::TellLost(TellLoss::UnknownSession(9))]
+        [Action::TellLost {
+            session: 9,
+            method: 0,
+            loss: TellLoss::UnknownSession
+        }]
     ));
 }
 
@@ -475,12 +484,13 @@ fn a_session_request_gets_its_answer_or_its_deadline() {
     let actions = rig.receive(Frame::Connected(Connected {
         request: first,
         session: 4,
+        grant: Grant::default(),
     }));
     assert!(matches!(
         &actions[..],
         [Action::Opened {
             opener: 21,
-            end: OpenEnd::Session(4)
+            end: OpenEnd::Session { session: 4, .. }
         }]
     ));
     rig.now += Duration::from_millis(101);
@@ -496,6 +506,7 @@ fn a_session_request_gets_its_answer_or_its_deadline() {
     rig.receive(Frame::Connected(Connected {
         request: second,
         session: 5,
+        grant: Grant::default(),
     }));
     assert_eq!(rig.flush(), [Frame::Disconnect(Disconnect { session: 5 })]);
 }
@@ -749,4 +760,107 @@ fn chunks_are_bounded_in_number_and_size() {
     assert!(violation(vec![chunk(1, more, 65_537, 1)]).contains("limit is 65536"));
     assert!(violation(vec![chunk(1, more, 10, 6), chunk(1, more, 10, 6)]).contains("of 12"));
     assert!(violation(vec![chunk(1, last, 10, 6)]).contains("of 6"));
+}
+
+fn tell(payload: &'static [u8]) -> Frame {
+    Frame::Tell(Tell {
+        session: 1,
+        method: 3,
+        payload: Bytes::from_static(payload),
+    })
+}
+
+#[test]
+fn one_way_messages_are_served_within_their_credit_and_a_peer_without_is_cut() {
+    let mut rig = Rig::new();
+    rig.serve();
+    for _ in 0..2 {
+        let actions = rig.receive(tell(b"hello"));
+        assert!(matches!(
+            &actions[..],
+            [Action::ServeTell { method: 3, .. }]
+        ));
+    }
+    let grant = Grant {
+        messages: 1,
+        bytes: 5,
+    };
+    rig.step(Event::Freed { session: 1, grant });
+    let credit = Credit { session: 1, grant };
+    assert_eq!(rig.flush(), [Frame::Credit(credit)]);
+    let actions = rig.receive(tell(b"hello"));
+    assert!(matches!(&actions[..], [Action::ServeTell { .. }]));
+    let actions = rig.receive(tell(b"hello"));
+    assert!(
+        matches!(&actions[..], [Action::Close(Loss::Protocol(text))] if text.contains("credit"))
+    );
+}
+
+#[test]
+fn one_message_may_go_beyond_the_credit_in_bytes() {
+    let mut rig = Rig::new();
+    rig.serve();
+    let actions = rig.receive(tell(&[0; 1000]));
+    assert!(matches!(&actions[..], [Action::ServeTell { .. }]));
+    let actions = rig.receive(tell(b""));
+    assert!(matches!(&actions[..], [Action::Close(Loss::Protocol(_))]));
+}
+
+#[test]
+fn what_a_connection_did_not_write_of_one_way_messages_is_lost_by_name() {
+    let mut rig = Rig::new();
+    let message = |session, method| Event::Tell {
+        session,
+        method,
+        payload: Bytes::from_static(b"p"),
+        room: 0,
+    };
+    rig.step(message(1, 0));
+    rig.flush();
+    rig.step(message(1, 7));
+    let actions = rig.step(Event::Broken(Loss::Closed));
+    let loss = TellLoss::NotSent(Loss::Closed);
+    assert!(
+        matches!(&actions[..], [Action::TellLost { session: 1, method: 7, loss: said }, Action::Close(_)] if *said == loss),
+    );
+    assert!(rig.machine.unsent().is_empty());
+}
+
+#[test]
+fn a_large_one_way_message_that_is_not_out_is_lost_by_name() {
+    let mut rig = chunking();
+    rig.step(Event::Tell {
+        session: 4,
+        method: 2,
+        payload: Bytes::from(vec![0; 1000]),
+        room: 5,
+    });
+    let actions = rig.step(Event::Broken(Loss::Closed));
+    assert!(actions.iter().any(|action| matches!(
+        action,
+        Action::TellLost {
+            session: 4,
+            method: 2,
+            ..
+        }
+    )));
+}
+
+#[test]
+fn a_session_ends_with_its_endpoint_once() {
+    let mut rig = Rig::new();
+    rig.serve();
+    let fault = Fault::new(RpcErrorKind::Stopped, "it ended".to_owned());
+    for expected in [1, 0] {
+        rig.step(Event::Ended {
+            session: 1,
+            fault: fault.clone(),
+        });
+        assert_eq!(rig.flush().len(), expected);
+    }
+    let actions = rig.receive(Frame::Ended(Ended { session: 8, fault }));
+    assert!(matches!(
+        &actions[..],
+        [Action::SessionEnded { session: 8, .. }]
+    ));
 }

@@ -1,8 +1,8 @@
 //! What callers hold of a connection, on whatever thread they are.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Role;
+use super::{Asked, Role};
 use crate::connection::{CallEnd, Loss, OpenEnd};
 use crate::wire::{Connect, Farewell};
 
@@ -38,6 +38,7 @@ pub(crate) enum Request {
     Open {
         connect: Connect,
         deadline: Instant,
+        asked: Arc<Asked>,
         opener: oneshot::Sender<Opened>,
     },
     Call {

@@ -4,35 +4,42 @@
 //! one write when there is nothing more to collect. Reading never waits for writing: two sides
 //! that both wait to write would never read.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lockkeeper_core::transport::{
-    Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink,
-};
+use lockkeeper_core::transport::{Caller, Handshake, InboundCall, InboundEndpoint, ReplySink};
 use lockkeeper_core::{RpcError, RpcErrorKind};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::served::Served;
 use super::stream::{FrameStream, Ready};
-use super::{BoxStream, LinkHandle, Opened, Request, Room};
+use super::{Asked, BoxStream, LinkHandle, Opened, Request, Room};
 use crate::connection::{
-    Action, CallEnd, Connection, Event, Host, Loss, Settings, TellLoss, Ticket,
+    Action, CallEnd, Connection, Event, Host, Loss, OpenEnd, Settings, TellLoss, Ticket,
 };
+use crate::errors;
+use crate::lost::Lost;
 use crate::quiet_log::QuietLog;
-use crate::wire::{Connect, Fault, FrameCodec, WireError};
+use crate::wire::{Connect, Fault, FrameCodec, Grant, WireError};
 
 /// The types that the machine keeps for this shell.
 pub(crate) struct Shell;
 
 impl Host for Shell {
     type Waiter = oneshot::Sender<CallEnd>;
-    type Opener = oneshot::Sender<Opened>;
-    type Served = Arc<dyn InboundSession>;
+    type Opener = Opener;
+    type Served = Served;
     type Cancel = CancellationToken;
+}
+
+/// Waits for a session.
+pub(crate) struct Opener {
+    opener: oneshot::Sender<Opened>,
+    asked: Arc<Asked>,
 }
 
 /// Finds the living endpoint of a name.
@@ -48,10 +55,16 @@ const TURN: usize = 256 * 1024;
 /// Events of one kind that are taken before the socket gets its turn.
 const BATCH: usize = 256;
 
-/// The answer of an endpoint.
-struct Answer {
-    ticket: Ticket,
-    result: Result<Bytes, Fault>,
+/// What endpoints have done.
+pub(super) enum Done {
+    Answered {
+        ticket: Ticket,
+        result: Result<Bytes, Fault>,
+    },
+    /// One-way messages of a session have left the inbox.
+    Freed { session: u32 },
+    /// A session's endpoint has ended.
+    Ended { session: u32, fault: Fault },
 }
 
 /// One connection's task.
@@ -59,12 +72,18 @@ pub(crate) struct LinkTask {
     handle: Arc<LinkHandle>,
     endpoints: Endpoints,
     log: Arc<QuietLog>,
+    lost: Arc<Lost>,
     caller: Caller,
     machine: Connection<Shell>,
     stream: FrameStream,
     requests: mpsc::UnboundedReceiver<Request>,
-    answers: mpsc::UnboundedReceiver<Answer>,
-    answered: mpsc::UnboundedSender<Answer>,
+    done: mpsc::UnboundedReceiver<Done>,
+    doing: mpsc::UnboundedSender<Done>,
+    /// Sessions that this side has at the peer.
+    asked: HashMap<u32, Arc<Asked>>,
+    /// Sessions that are served to the peer.
+    served: HashMap<u32, Served>,
+    grant: Grant,
     events: VecDeque<Event<Shell>>,
     actions: Vec<Action<Shell>>,
     closing: Option<Loss>,
@@ -78,9 +97,11 @@ impl LinkTask {
         settings: Settings,
         endpoints: Endpoints,
         log: Arc<QuietLog>,
+        lost: Arc<Lost>,
     ) -> Self {
-        let (answered, answers) = mpsc::unbounded_channel();
+        let (doing, done) = mpsc::unbounded_channel();
         let codec = FrameCodec::new(settings.frame_limit);
+        let grant = settings.grant;
         let name = match &handle.peer().listening {
             Some(authority) => authority.to_string(),
             None => handle.peer().socket.to_string(),
@@ -92,9 +113,13 @@ impl LinkTask {
             handle,
             endpoints,
             log,
+            lost,
             requests,
-            answers,
-            answered,
+            done,
+            doing,
+            asked: HashMap::new(),
+            served: HashMap::new(),
+            grant,
             events: VecDeque::new(),
             actions: Vec::new(),
             closing: None,
@@ -115,7 +140,7 @@ impl LinkTask {
             tokio::select! {
                 biased;
                 ready = poll_fn(|cx| self.stream.poll(unsent, cx)) => self.ready(ready),
-                Some(answer) = self.answers.recv() => self.answer(answer),
+                Some(done) = self.done.recv() => self.done(done),
                 Some(request) = self.requests.recv(), if takes_requests => self.request(request),
                 () = &mut timer => {
                     // Signs of life move the machine's next tick without moving the timer.
@@ -189,8 +214,17 @@ impl LinkTask {
         }
     }
 
-    fn answer(&mut self, Answer { ticket, result }: Answer) {
-        self.step(Event::Answer { ticket, result });
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Answered { ticket, result } => self.step(Event::Answer { ticket, result }),
+            Done::Freed { session } => {
+                if let Some(served) = self.served.get(&session) {
+                    let grant = served.freed();
+                    self.step(Event::Freed { session, grant });
+                }
+            }
+            Done::Ended { session, fault } => self.step(Event::Ended { session, fault }),
+        }
     }
 
     fn request(&mut self, request: Request) {
@@ -198,12 +232,13 @@ impl LinkTask {
             Request::Open {
                 connect,
                 deadline,
+                asked,
                 opener,
             } => {
                 self.step(Event::Open {
                     connect,
                     deadline,
-                    opener,
+                    opener: Opener { opener, asked },
                 });
             }
             Request::Call {
@@ -246,7 +281,10 @@ impl LinkTask {
                 });
             }
             Request::Cancel { call } => self.step(Event::Cancel { call }),
-            Request::Leave { session } => self.step(Event::Leave { session }),
+            Request::Leave { session } => {
+                self.asked.remove(&session);
+                self.step(Event::Leave { session });
+            }
             Request::Retire { reason, text } => self.step(Event::Retire { reason, text }),
         }
     }
@@ -263,8 +301,8 @@ impl LinkTask {
     /// Takes what else waits, so that it leaves with the same write.
     fn collect(&mut self) {
         for _ in 0..BATCH {
-            match self.answers.try_recv() {
-                Ok(answer) => self.answer(answer),
+            match self.done.try_recv() {
+                Ok(done) => self.done(done),
                 Err(_) => break,
             }
         }
@@ -297,18 +335,18 @@ impl LinkTask {
         match action {
             // A receiver that went away has no use for its end.
             Action::Resolve { waiter, end } => drop(waiter.send(end)),
-            Action::Opened { opener, end } => drop(opener.send(end)),
+            Action::Opened { opener, end } => self.opened(opener, end),
             Action::Accept(connect) => {
                 let request = connect.request;
                 let result = self.accept(connect).map_err(|error| Fault::from(&error));
                 self.events.push_back(Event::Accepted { request, result });
             }
             Action::Serve { ticket, serve } => {
-                let answered = self.answered.clone();
+                let doing = self.doing.clone();
                 let reply = ReplySink::new(move |answer| {
                     let result = answer.map_err(|error| Fault::from(&error));
                     // After the connection's end nobody wants it.
-                    drop(answered.send(Answer { ticket, result }));
+                    drop(doing.send(Done::Answered { ticket, result }));
                 });
                 let call = InboundCall {
                     method: serve.method,
@@ -316,21 +354,45 @@ impl LinkTask {
                     deadline: serve.deadline.map(tokio::time::Instant::from_std),
                     cancellation: serve.cancel,
                 };
-                serve.served.ask(call, reply);
+                serve.served.session.ask(call, reply);
+            }
+            Action::Serving { session, served } => {
+                served.begin(session);
+                self.served.insert(session, served);
+            }
+            Action::NotServing { session } => {
+                self.served.remove(&session);
+            }
+            Action::Granted { session, grant } => {
+                if let Some(asked) = self.asked.get(&session) {
+                    asked.grant(grant);
+                }
+            }
+            Action::SessionEnded { session, fault } => {
+                if let Some(asked) = self.asked.remove(&session) {
+                    asked.finish(fault.into());
+                }
             }
             Action::ServeTell {
                 served,
                 method,
                 payload,
-            } => served.tell(InboundCall {
+            } => served.session.tell(InboundCall {
                 method,
-                payload,
+                payload: served.held(payload),
                 deadline: None,
                 cancellation: CancellationToken::new(),
             }),
             Action::CancelServed(cancel) => cancel.cancel(),
             Action::Free(share) => self.handle.free(Room { share, large: true }),
-            Action::TellLost(loss) => self.tell_lost(&loss),
+            Action::Discard(payload) => {
+                tokio::task::spawn_blocking(move || drop(payload));
+            }
+            Action::TellLost {
+                session,
+                method,
+                loss,
+            } => self.tell_lost(session, method, &loss),
             Action::PeerLeaves { reason, text } => {
                 self.handle.mark_retired();
                 tracing::debug!(peer = %self.caller, ?reason, text, "the peer leaves a connection");
@@ -339,27 +401,46 @@ impl LinkTask {
         }
     }
 
-    fn accept(&self, connect: Connect) -> Result<Arc<dyn InboundSession>, RpcError> {
+    fn opened(&mut self, Opener { opener, asked }: Opener, end: OpenEnd) {
+        let OpenEnd::Session { session, grant } = end else {
+            // A receiver that went away has no use for its end.
+            drop(opener.send(end));
+            return;
+        };
+        asked.grant(grant);
+        self.asked.insert(session, asked);
+        if opener.send(end).is_err() {
+            self.asked.remove(&session);
+            self.events.push_back(Event::Leave { session });
+        }
+    }
+
+    fn accept(&self, connect: Connect) -> Result<Served, RpcError> {
         let Some(endpoint) = (self.endpoints)(&connect.endpoint) else {
             return Err(RpcError::new(
                 RpcErrorKind::NoSuchEndpoint,
                 format!("no endpoint {:?} lives in this process", connect.endpoint),
             ));
         };
-        endpoint.accept(Handshake {
+        let session = endpoint.accept(Handshake {
             gateway: connect.gateway,
             version: connect.gateway_version,
             methods: connect.methods,
             token: connect.token,
             caller: self.caller.clone(),
-        })
+        })?;
+        Ok(Served::new(session, self.grant, self.doing.clone()))
     }
 
-    fn tell_lost(&self, loss: &TellLoss) {
-        let peer = &self.caller;
-        self.log.warn(format_args!(
-            "a one-way message from or to {peer} was lost: {loss:?}"
-        ));
+    fn tell_lost(&self, session: u32, method: u16, loss: &TellLoss) {
+        match (loss, self.asked.get(&session)) {
+            (TellLoss::UnknownSession, _) | (_, None) => self.lost.unnamed(&self.caller, loss),
+            (_, Some(asked)) => {
+                let method = asked.method_name(method);
+                let reason = errors::lost(&self.caller, loss);
+                self.lost.unsent(&asked.endpoint, method, reason);
+            }
+        }
     }
 
     fn log_end(&self, loss: &Loss) {

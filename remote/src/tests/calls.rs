@@ -225,6 +225,10 @@ async fn a_peer_that_does_not_read_makes_asks_wait_and_tells_full() {
         let connected = crate::wire::Connected {
             request: connect.request,
             session: 1,
+            grant: crate::wire::Grant {
+                messages: u32::MAX,
+                bytes: u32::MAX,
+            },
         };
         peer.say_frame(&crate::wire::Frame::Connected(connected))
             .await;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use futures_core::future::BoxFuture;
 use lockkeeper_core::transport::{
     ConnectRequest, Handshake, InboundCall, InboundEndpoint, InboundSession, OutboundCall,
     RemoteSession, ReplySink, Transport,
@@ -15,7 +16,7 @@ use lockkeeper_core::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::codec::{Decoder, Encoder};
 use uuid::Uuid;
 
@@ -76,6 +77,7 @@ pub(super) enum Seen {
 #[derive(Debug)]
 pub(super) struct StandIn {
     seen: mpsc::UnboundedSender<Seen>,
+    ended: watch::Receiver<Option<RpcError>>,
 }
 
 impl InboundEndpoint for StandIn {
@@ -87,6 +89,7 @@ impl InboundEndpoint for StandIn {
             methods: handshake.methods,
             rooms: AtomicUsize::new(0),
             seen: self.seen.clone(),
+            ended: self.ended.clone(),
         }))
     }
 }
@@ -97,6 +100,7 @@ struct StandInSession {
     /// `Busy` calls that came.
     rooms: AtomicUsize,
     seen: mpsc::UnboundedSender<Seen>,
+    ended: watch::Receiver<Option<RpcError>>,
 }
 
 impl InboundSession for StandInSession {
@@ -124,12 +128,25 @@ impl InboundSession for StandInSession {
     fn tell(&self, call: InboundCall) {
         drop(self.seen.send(Seen::Told(call)));
     }
+
+    fn closed(&self) -> BoxFuture<'static, RpcError> {
+        let mut ended = self.ended.clone();
+        Box::pin(async move {
+            let ended = ended.wait_for(Option::is_some).await;
+            let end = ended.ok().and_then(|end| end.clone());
+            match end {
+                Some(end) => end,
+                None => std::future::pending().await,
+            }
+        })
+    }
 }
 
 /// A service with the stand-in endpoint `echo`.
 pub(super) struct Service {
     pub(super) transport: TcpTransport,
     pub(super) seen: mpsc::UnboundedReceiver<Seen>,
+    end: watch::Sender<Option<RpcError>>,
 }
 
 impl Service {
@@ -145,13 +162,20 @@ impl Service {
     pub(super) async fn start_as(builder: RemoteBuilder, incarnation: Uuid) -> Self {
         let bound = builder.listen().await.unwrap();
         let (seen, receiver) = mpsc::unbounded_channel();
-        let endpoint: Arc<dyn InboundEndpoint> = Arc::new(StandIn { seen });
+        let (end, ended) = watch::channel(None);
+        let endpoint: Arc<dyn InboundEndpoint> = Arc::new(StandIn { seen, ended });
         let endpoints = Arc::new(move |id: &str| (id == "echo").then(|| Arc::clone(&endpoint)));
         let transport = builder.serve_for_tests(bound, incarnation, endpoints);
         Self {
             transport,
             seen: receiver,
+            end,
         }
+    }
+
+    pub(super) fn end_endpoint(&mut self, why: &str) {
+        self.end
+            .send_replace(Some(RpcError::new(RpcErrorKind::Stopped, why)));
     }
 
     pub(super) fn authority(&self) -> Authority {

@@ -153,6 +153,7 @@ async fn a_silent_peer_is_given_up_after_its_ping() {
         let connected = Connected {
             request: connect.request,
             session: 1,
+            grant: crate::wire::Grant::default(),
         };
         peer.say_frame(&Frame::Connected(connected)).await;
         peer

@@ -4,16 +4,17 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::field::Reader;
 use super::{
-    Call, Cancel, Chunk, Connect, Connected, Disconnect, Failure, Goodbye, Ping, Pong, Progress,
-    Refused, Reply, Tell, WireError,
+    Call, Cancel, Chunk, Connect, Connected, Credit, Disconnect, Ended, Failure, Goodbye, Ping,
+    Pong, Progress, Refused, Reply, Tell, WireError,
 };
 
-/// The kind byte of each frame. 0x05 (a session ended) and 0x30 (credits) are reserved.
+/// The kind byte of each frame.
 mod kind {
     pub(super) const CONNECT: u8 = 0x01;
     pub(super) const CONNECTED: u8 = 0x02;
     pub(super) const REFUSED: u8 = 0x03;
     pub(super) const DISCONNECT: u8 = 0x04;
+    pub(super) const ENDED: u8 = 0x05;
     pub(super) const CALL: u8 = 0x10;
     pub(super) const TELL: u8 = 0x11;
     pub(super) const REPLY: u8 = 0x12;
@@ -22,6 +23,7 @@ mod kind {
     pub(super) const PING: u8 = 0x20;
     pub(super) const PONG: u8 = 0x21;
     pub(super) const GOODBYE: u8 = 0x22;
+    pub(super) const CREDIT: u8 = 0x30;
     pub(super) const CHUNK: u8 = 0x31;
 }
 
@@ -32,6 +34,7 @@ pub(crate) enum Frame {
     Connected(Connected),
     Refused(Refused),
     Disconnect(Disconnect),
+    Ended(Ended),
     Call(Call),
     Tell(Tell),
     Reply(Reply),
@@ -40,6 +43,7 @@ pub(crate) enum Frame {
     Ping(Ping),
     Pong(Pong),
     Goodbye(Goodbye),
+    Credit(Credit),
     Chunk(Chunk),
 }
 
@@ -74,6 +78,14 @@ impl Frame {
             Self::Disconnect(disconnect) => {
                 out.put_u8(kind::DISCONNECT);
                 out.put_u32(disconnect.session);
+            }
+            Self::Ended(ended) => {
+                out.put_u8(kind::ENDED);
+                ended.encode(out);
+            }
+            Self::Credit(credit) => {
+                out.put_u8(kind::CREDIT);
+                credit.encode(out);
             }
             Self::Call(call) => {
                 out.put_u8(kind::CALL);
@@ -126,6 +138,8 @@ impl Frame {
             kind::CONNECTED => Self::Connected(Connected::decode(body("Connected"))?),
             kind::REFUSED => Self::Refused(Refused::decode(body("Refused"))?),
             kind::DISCONNECT => Self::Disconnect(Disconnect::decode(body("Disconnect"))?),
+            kind::ENDED => Self::Ended(Ended::decode(body("Ended"))?),
+            kind::CREDIT => Self::Credit(Credit::decode(body("Credit"))?),
             kind::CALL => Self::Call(Call::decode(body("Call"))?),
             kind::TELL => Self::Tell(Tell::decode(body("Tell"))?),
             kind::REPLY => Self::Reply(Reply::decode(body("Reply"))?),

@@ -1,4 +1,4 @@
-//! Sessions: the handshake between a gateway and an endpoint, and its end.
+//! Sessions: the handshake between a gateway and an endpoint, their credits, and their end.
 
 use bytes::{BufMut, BytesMut};
 use lockkeeper_core::{FencingToken, Lineage};
@@ -92,18 +92,44 @@ pub(crate) struct Connected {
     pub(crate) request: u32,
     /// Named by the side that serves; goes into each call.
     pub(crate) session: u32,
+    /// What the session's one-way messages may take to begin with.
+    pub(crate) grant: Grant,
+}
+
+/// Room for a session's one-way messages at the side that serves it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) messages: u32,
+    /// Of payload.
+    pub(crate) bytes: u32,
+}
+
+impl Grant {
+    fn encode(self, out: &mut BytesMut) {
+        out.put_u32(self.messages);
+        out.put_u32(self.bytes);
+    }
+
+    fn decode(body: &mut Reader) -> Result<Self, WireError> {
+        Ok(Self {
+            messages: body.u32("messages")?,
+            bytes: body.u32("bytes")?,
+        })
+    }
 }
 
 impl Connected {
     pub(super) fn encode(&self, out: &mut BytesMut) {
         out.put_u32(self.request);
         out.put_u32(self.session);
+        self.grant.encode(out);
     }
 
     pub(super) fn decode(mut body: Reader) -> Result<Self, WireError> {
         let connected = Self {
             request: body.u32("request")?,
             session: body.u32("session")?,
+            grant: Grant::decode(&mut body)?,
         };
         body.end()?;
         Ok(connected)
@@ -142,5 +168,49 @@ impl Disconnect {
         let session = body.u32("session")?;
         body.end()?;
         Ok(Self { session })
+    }
+}
+
+/// Room that the serving side gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credit {
+    pub(crate) session: u32,
+    pub(crate) grant: Grant,
+}
+
+impl Credit {
+    pub(super) fn encode(&self, out: &mut BytesMut) {
+        out.put_u32(self.session);
+        self.grant.encode(out);
+    }
+
+    pub(super) fn decode(mut body: Reader) -> Result<Self, WireError> {
+        let credit = Self {
+            session: body.u32("session")?,
+            grant: Grant::decode(&mut body)?,
+        };
+        body.end()?;
+        Ok(credit)
+    }
+}
+
+/// The serving side says that the endpoint has ended, and with it the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) session: u32,
+    pub(crate) fault: Fault,
+}
+
+impl Ended {
+    pub(super) fn encode(&self, out: &mut BytesMut) {
+        out.put_u32(self.session);
+        self.fault.encode(out);
+    }
+
+    pub(super) fn decode(mut body: Reader) -> Result<Self, WireError> {
+        let session = body.u32("session")?;
+        let fault = Fault::decode(&mut body)?;
+        body.end()?;
+        Ok(Self { session, fault })
     }
 }

@@ -55,6 +55,10 @@ fn samples() -> Vec<(&'static str, Frame)> {
             Frame::Connected(Connected {
                 request: 1,
                 session: 5,
+                grant: Grant {
+                    messages: 16,
+                    bytes: 1024,
+                },
             }),
         ),
         (
@@ -62,6 +66,23 @@ fn samples() -> Vec<(&'static str, Frame)> {
             Frame::Refused(Refused {
                 request: 2,
                 fault: fault.clone(),
+            }),
+        ),
+        (
+            "ended",
+            Frame::Ended(Ended {
+                session: 5,
+                fault: fault.clone(),
+            }),
+        ),
+        (
+            "credit",
+            Frame::Credit(Credit {
+                session: 5,
+                grant: Grant {
+                    messages: 4,
+                    bytes: 260,
+                },
             }),
         ),
         ("disconnect", Frame::Disconnect(Disconnect { session: 5 })),
@@ -255,8 +276,8 @@ fn unknown_kinds_and_wrong_lengths_are_named() {
     let decode = |bytes: &[u8]| FrameCodec::new(LIMIT).decode(&mut BytesMut::from(bytes));
     assert_eq!(decode(&[0, 0, 0, 0]), Err(WireError::EmptyFrame));
     assert_eq!(
-        decode(&[0, 0, 0, 1, 0x30]),
-        Err(WireError::UnknownKind { kind: 0x30 })
+        decode(&[0, 0, 0, 1, 0x32]),
+        Err(WireError::UnknownKind { kind: 0x32 })
     );
     assert_eq!(
         decode(&[0, 0, 0, 3, 0x14, 0, 0]),

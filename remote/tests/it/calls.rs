@@ -76,10 +76,9 @@ async fn call_after_the_endpoints_end() {
     assert_answers(&counter).await;
     soon(server.terminate()).await.unwrap();
     let error = counter.send(Add(1)).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.outcome()),
-        (RpcErrorKind::Stopped, Outcome::Refused)
-    );
+    // Refused there, or not even sent if the endpoint's end is known here already.
+    assert_eq!(error.kind(), RpcErrorKind::Stopped);
+    assert_ne!(error.outcome(), Outcome::Unknown);
     // The name is free, and the process serves on.
     let again = one
         .start_server("counter", Counter::default())

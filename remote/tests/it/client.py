@@ -68,7 +68,10 @@ class Client:
         if kind == REFUSED:
             return None, self.fault(body[4:])
         assert kind == CONNECTED
-        return struct.unpack(">I", body[4:])[0], None
+        # Credit for one-way messages: more than this client sends.
+        session, messages, _ = struct.unpack(">III", body[4:])
+        assert messages > 1
+        return session, None
 
     def ask(self, session, method, payload):
         self.calls += 1

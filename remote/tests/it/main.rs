@@ -10,6 +10,7 @@
 
 mod calls;
 mod fencing;
+mod flow;
 mod handshake;
 mod peer;
 mod processes;

@@ -7,6 +7,7 @@ use lockkeeper_core::{RpcAddress, RpcService};
 use lockkeeper_remote::RemoteBuilderExt;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use crate::flow::Slow;
 use crate::support::Counter;
 
 const BIND: &str = "LOCKKEEPER_TEST_PEER_BIND";
@@ -45,6 +46,17 @@ impl Peer {
         // Its further output is nobody's concern, but must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
+    }
+
+    /// The most memory that it ever had resident.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kibibytes * 1024
     }
 
     /// SIGKILL, and its end awaited.
@@ -91,6 +103,8 @@ async fn a_process_of_its_own() {
         .await
         .unwrap();
     server.start().await.unwrap();
+    let slow = service.start_server("slow", Slow::default()).await.unwrap();
+    slow.start().await.unwrap();
     println!("SERVES {}", server.address());
     // Until the parent closes the pipe, by dropping it or by its own death.
     let parent = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));

@@ -86,17 +86,27 @@ impl<H: Host> Connection<H> {
     }
 
     pub(super) fn tell(&mut self, tell: Tell, room: u32, actions: &mut Vec<Action<H>>) {
-        let session = Some(tell.session);
-        let lost = if let Some(loss) = self.why_not() {
+        let (session, method) = (tell.session, tell.method);
+        let loss = if let Some(loss) = self.why_not() {
             TellLoss::NotSent(loss)
         } else {
-            match self.send(session, Origin::Tell, &Frame::Tell(tell), room, actions) {
-                Ok(_) => return,
+            let origin = Origin::Tell(method);
+            match self.send(Some(session), origin, &Frame::Tell(tell), room, actions) {
+                Ok(end) => {
+                    if end != u64::MAX {
+                        self.tells.push_back((end, session, method));
+                    }
+                    return;
+                }
                 Err(error) => TellLoss::TooLong(error),
             }
         };
         free(room, actions);
-        actions.push(Action::TellLost(lost));
+        actions.push(Action::TellLost {
+            session,
+            method,
+            loss,
+        });
     }
 
     /// Why nothing new can be sent, if so.

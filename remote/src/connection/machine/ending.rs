@@ -59,6 +59,7 @@ impl<H: Host> Connection<H> {
             && self.opens.is_empty()
             && self.serving.calls() == 0
             && self.lanes.is_empty()
+            && self.tells.is_empty()
         {
             let loss = Loss::Left(*reason, text.clone());
             self.end(loss, actions);
@@ -77,11 +78,12 @@ impl<H: Host> Connection<H> {
         self.end(Loss::Protocol(text), actions);
     }
 
-    /// Whether every call in flight has been written to the socket.
+    /// Whether every call in flight and every one-way message has been written to the socket.
     pub(super) fn all_left(&self) -> bool {
         self.calls
             .iter()
             .all(|pending| self.outgoing.has_left(pending.end))
+            && self.tells.is_empty()
     }
 
     /// Ends everything that is in flight, once.
@@ -110,6 +112,7 @@ impl<H: Host> Connection<H> {
             });
         }
         actions.extend(self.serving.clear().into_iter().map(Action::CancelServed));
+        self.lose_tells(&loss, actions);
         if abandon {
             self.outgoing.abandon();
         }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Connection, free};
 use crate::connection::lanes::Origin;
-use crate::connection::{Action, Host};
+use crate::connection::{Action, Host, Loss, TellLoss};
 use crate::wire::{Chunk, Frame, Progress, WireError};
 
 /// Pieces that lie in the outgoing buffer at most.
@@ -49,9 +49,14 @@ impl<H: Host> Connection<H> {
         let whole = self.settings.whole_limit;
         while !self.lanes.is_empty() && self.outgoing.unsent().len() < PIECES * whole {
             if let Some(done) = self.lanes.push_piece(whole, &mut self.outgoing) {
-                if let Origin::Call(call) = done.origin {
-                    self.calls.set_end(call, done.end);
+                match (done.origin, done.session) {
+                    (Origin::Call(call), _) => self.calls.set_end(call, done.end),
+                    (Origin::Tell(method), Some(session)) => {
+                        self.tells.push_back((done.end, session, method));
+                    }
+                    _ => {}
                 }
+                discard(done.payload, actions);
                 free(done.room, actions);
             }
         }
@@ -63,6 +68,7 @@ impl<H: Host> Connection<H> {
             return false;
         };
         free(abandoned.room, actions);
+        discard(abandoned.payload, actions);
         if let Some(transfer) = abandoned.transfer {
             let progress = Progress::Abandoned;
             let payload = Bytes::new();
@@ -76,6 +82,21 @@ impl<H: Host> Connection<H> {
         true
     }
 
+    /// Forgets all that has not left, but for the calls.
+    pub(super) fn lose_tells(&mut self, loss: &Loss, actions: &mut Vec<Action<H>>) {
+        let buffered = self
+            .tells
+            .drain(..)
+            .map(|(_, session, method)| (session, method));
+        for (session, method) in buffered.chain(self.lanes.tells()) {
+            actions.push(Action::TellLost {
+                session,
+                method,
+                loss: TellLoss::NotSent(loss.clone()),
+            });
+        }
+    }
+
     /// Bytes that wait for the peer to read, in the buffer and in lanes.
     pub(super) fn backlog(&self) -> usize {
         self.outgoing.unsent().len() + self.lanes.bytes()
@@ -86,5 +107,15 @@ impl<H: Host> Connection<H> {
         let one = usize::try_from(self.settings.frame_limit).unwrap_or(usize::MAX);
         self.outgoing.unsent().len() > self.settings.unsent_limit
             || self.backlog() > self.settings.unsent_limit.saturating_add(one)
+    }
+}
+
+/// Payloads of at least this many bytes are given to the shell to be dropped elsewhere: the system
+/// takes milliseconds to take so many pages back, and others wait for this thread.
+const DISCARDED: usize = 1024 * 1024;
+
+fn discard<H: Host>(payload: Bytes, actions: &mut Vec<Action<H>>) {
+    if payload.len() >= DISCARDED {
+        actions.push(Action::Discard(payload));
     }
 }

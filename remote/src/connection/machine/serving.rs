@@ -10,8 +10,8 @@ use crate::connection::event::Serve;
 use crate::connection::lanes::Origin;
 use crate::connection::{Action, CallEnd, Host, Loss, OpenEnd, TellLoss, Ticket};
 use crate::wire::{
-    Call, Cancel, Connect, Connected, Disconnect, Failure, Fault, Frame, Goodbye, Ping, Pong,
-    Refused, Reply, Tell, WireError,
+    Call, Cancel, Connect, Connected, Credit, Disconnect, Ended, Failure, Fault, Frame, Goodbye,
+    Grant, Ping, Pong, Refused, Reply, Tell, WireError,
 };
 
 impl<H: Host> Connection<H> {
@@ -36,11 +36,15 @@ impl<H: Host> Connection<H> {
             // Joined before it came here.
             Frame::Chunk(_) => {}
             Frame::Connect(connect) => self.asked_to_connect(connect, actions),
-            Frame::Connected(Connected { request, session }) => {
+            Frame::Connected(Connected {
+                request,
+                session,
+                grant,
+            }) => {
                 match self.opens.remove(request) {
                     Some(open) => actions.push(Action::Opened {
                         opener: open.waiter,
-                        end: OpenEnd::Session(session),
+                        end: OpenEnd::Session { session, grant },
                     }),
                     // Nobody waits any more: do not leave the peer with a session for nobody.
                     None => self.push(&Frame::Disconnect(Disconnect { session })),
@@ -54,23 +58,23 @@ impl<H: Host> Connection<H> {
                     });
                 }
             }
-            Frame::Disconnect(Disconnect { session }) => self.serving.remove_session(session),
+            Frame::Disconnect(Disconnect { session }) => {
+                if self.serving.remove_session(session) {
+                    actions.push(Action::NotServing { session });
+                }
+            }
+            Frame::Ended(Ended { session, fault }) => {
+                actions.push(Action::SessionEnded { session, fault });
+            }
+            Frame::Credit(Credit { session, grant }) => {
+                actions.push(Action::Granted { session, grant });
+            }
             Frame::Call(call) => self.called(now, call, actions),
             Frame::Tell(Tell {
                 session,
                 method,
                 payload,
-            }) => match self.serving.session(session) {
-                Some(served) => {
-                    let served = served.clone();
-                    actions.push(Action::ServeTell {
-                        served,
-                        method,
-                        payload,
-                    });
-                }
-                None => actions.push(Action::TellLost(TellLoss::UnknownSession(session))),
-            },
+            }) => self.told(session, method, payload, actions),
             // An answer to a call that is not waited for any more is late, not wrong.
             Frame::Reply(Reply { call, payload }) => {
                 self.resolve(call, CallEnd::Value(payload), actions);
@@ -119,11 +123,57 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    pub(super) fn accepted(&mut self, request: u32, result: Result<H::Served, Fault>) {
+    fn told(&mut self, session: u32, method: u16, payload: Bytes, actions: &mut Vec<Action<H>>) {
+        let Some(served) = self.serving.session(session).cloned() else {
+            actions.push(Action::TellLost {
+                session,
+                method,
+                loss: TellLoss::UnknownSession,
+            });
+            return;
+        };
+        if !self.serving.spend(session, payload.len()) {
+            let text = format!("a one-way message of session {session} without credit");
+            self.violated(text, actions);
+            return;
+        }
+        actions.push(Action::ServeTell {
+            served,
+            method,
+            payload,
+        });
+    }
+
+    /// Gives a session's peer room again that its messages have taken.
+    pub(super) fn freed(&mut self, session: u32, grant: Grant) {
+        if self.serving.grant(session, grant) {
+            self.push(&Frame::Credit(Credit { session, grant }));
+        }
+    }
+
+    /// Tells a session's peer that there is nobody any more.
+    pub(super) fn endpoint_ended(&mut self, session: u32, fault: Fault) {
+        if self.serving.end_session(session) {
+            self.push(&Frame::Ended(Ended { session, fault }));
+        }
+    }
+
+    pub(super) fn accepted(
+        &mut self,
+        request: u32,
+        result: Result<H::Served, Fault>,
+        actions: &mut Vec<Action<H>>,
+    ) {
         let frame = match result {
             Ok(served) => {
-                let session = self.serving.add_session(served);
-                Frame::Connected(Connected { request, session })
+                let grant = self.settings.grant;
+                let session = self.serving.add_session(served.clone(), grant);
+                actions.push(Action::Serving { session, served });
+                Frame::Connected(Connected {
+                    request,
+                    session,
+                    grant,
+                })
             }
             Err(fault) => Frame::Refused(Refused { request, fault }),
         };
