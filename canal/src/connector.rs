@@ -9,10 +9,12 @@ mod backoff;
 mod builder;
 mod cluster;
 mod connection;
+mod connectors;
 mod delivery;
 mod driver;
 mod settings;
 mod simple;
+mod spans;
 mod status;
 
 pub use actor::{Batch, BatchResult, CanalConnector, GetStatus, Pause, Resume, Stop, WaitForEnd};
@@ -20,6 +22,7 @@ pub use actor::{Batch, BatchResult, CanalConnector, GetStatus, Pause, Resume, St
 pub(crate) use backoff::Backoff;
 pub use builder::CanalConnectorBuilder;
 pub use cluster::ClusterCanalConnector;
+pub use connectors::CanalConnectors;
 pub use settings::CanalConnectorSettings;
 pub use simple::SimpleCanalConnector;
 pub use status::{ConnectorEnd, ConnectorState, ConnectorStatus};

@@ -69,6 +69,18 @@ pub enum CanalError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A transaction is above the limit of what is held until its end comes; nothing of it was
+    /// handed out. Raise the limit, if the server holds so much unacknowledged, or take batches.
+    #[error(
+        "a transaction of destination `{destination}` is above the limit of {limit} bytes; raise \
+         the assembler's limit and the server's buffer, or take batches instead of transactions"
+    )]
+    TransactionTooLarge {
+        /// The destination.
+        destination: String,
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The peer does not keep to Canal's protocol.
     #[error("the peer does not keep to Canal's protocol: {0}")]
     Protocol(String),
@@ -140,6 +152,10 @@ pub enum CanalError {
         /// How the active client calls itself, if that is known: the address of its connection.
         holder: Option<String>,
     },
+    /// The task behind a connector actor panicked. It begins anew by itself; this is its state
+    /// meanwhile, and its end if it goes on panicking.
+    #[error("the connector's task panicked: {0}")]
+    Panicked(String),
     /// The connector is not connected.
     #[error("the connector is not connected: call connect() first")]
     NotConnected,
@@ -235,6 +251,7 @@ impl CanalError {
             self,
             Self::AuthFailed { .. }
                 | Self::FrameTooLarge { .. }
+                | Self::TransactionTooLarge { .. }
                 | Self::InvalidClientId(_)
                 | Self::InvalidArgument(_)
         )

@@ -62,6 +62,7 @@
 //! | `access` | which server to dial |
 //! | `role`, `running` | which of several clients is served |
 //! | `message`, `entry`, `row` | batches, entries, rows |
+//! | `transaction` | transactions, put together across batches |
 //! | `filter` | which tables to ask for |
 //! | `identity`, `error` | who asks; what can go wrong |
 //! | `testing` (feature `testing`) | a server within the process, for tests |
@@ -86,14 +87,15 @@ mod running;
 mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transaction;
 
 #[cfg(feature = "zookeeper")]
 pub use access::ClusterNodeAccessStrategy;
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 pub use connector::{
     Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
-    ClusterCanalConnector, ConnectorEnd, ConnectorState, ConnectorStatus, GetStatus, Pause, Resume,
-    SimpleCanalConnector, Stop, WaitForEnd,
+    CanalConnectors, ClusterCanalConnector, ConnectorEnd, ConnectorState, ConnectorStatus,
+    GetStatus, Pause, Resume, SimpleCanalConnector, Stop, WaitForEnd,
 };
 pub use entry::{Entry, EntryFingerprint, EntryType, EventType, Position};
 pub use error::{CanalError, EpochEnd, SessionPhase};
@@ -107,3 +109,4 @@ pub use running::{
     ClientRunningData, ClientRunningListener, ClientRunningMonitor, ClientRunningMonitorBuilder,
     RunningState, ServerCursor,
 };
+pub use transaction::{CommittedTransaction, TransactionAssembler};

@@ -1,21 +1,24 @@
 //! The connector that pushes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use actix::{
     Actor, ActorContext as _, AsyncContext as _, Context, Handler, Message as ActixMessage,
     MessageResult, Recipient, ResponseFuture, WrapFuture as _,
 };
+use lockkeeper_core::status::StatusSource;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::delivery::Desired;
-use super::driver::Driver;
+use super::driver::{Driver, Sink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
-use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus};
+use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus, ConnectorStatusSource};
 use crate::error::CanalError;
 use crate::message::Message;
+use crate::transaction::CommittedTransaction;
 
 /// What a handler says about a batch: `Ok` acknowledges it, `Err` has it delivered again.
 pub type BatchResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -97,13 +100,14 @@ pub struct WaitForEnd;
 /// # let _ = addr; Ok(()) }
 /// ```
 pub struct CanalConnector {
+    destination: String,
     desired: watch::Sender<Desired>,
     status: watch::Receiver<ConnectorStatus>,
     start: Option<(Driver, SimpleCanalConnector)>,
 }
 
 impl CanalConnector {
-    /// A connector that pushes to `recipient` once it is started.
+    /// A connector that pushes batches to `recipient` once it is started.
     ///
     /// # Errors
     /// [`CanalError::InvalidArgument`] for settings that cannot work.
@@ -111,6 +115,29 @@ impl CanalConnector {
         connector: SimpleCanalConnector,
         settings: CanalConnectorSettings,
         recipient: Recipient<Batch>,
+    ) -> Result<Self, CanalError> {
+        Self::with_sink(connector, settings, Sink::Batches(recipient))
+    }
+
+    /// A connector that pushes whole transactions: one message each, in the order in which they
+    /// were committed, never half of one. A batch is acknowledged when every transaction that has
+    /// an entry in it is handled. A transaction has to fit into what the server holds
+    /// unacknowledged, and into [`CanalConnectorSettings::with_transaction_limit`].
+    ///
+    /// # Errors
+    /// [`CanalError::InvalidArgument`] for settings that cannot work.
+    pub fn transactions(
+        connector: SimpleCanalConnector,
+        settings: CanalConnectorSettings,
+        recipient: Recipient<CommittedTransaction>,
+    ) -> Result<Self, CanalError> {
+        Self::with_sink(connector, settings, Sink::Transactions(recipient))
+    }
+
+    fn with_sink(
+        connector: SimpleCanalConnector,
+        settings: CanalConnectorSettings,
+        sink: Sink,
     ) -> Result<Self, CanalError> {
         settings.check()?;
         let (desired, desired_seen) = watch::channel(Desired::Running);
@@ -120,14 +147,29 @@ impl CanalConnector {
             reconnects: Backoff::new(first, longest, settings.reconnect_limit),
             redeliveries: Backoff::new(first, longest, None),
             settings,
-            recipient,
+            sink,
             desired: desired_seen,
             status: status_shown,
         };
         Ok(Self {
+            destination: connector.identity().destination().to_owned(),
             desired,
             status,
             start: Some((driver, connector)),
+        })
+    }
+
+    /// The destination that it follows.
+    pub fn destination(&self) -> &str {
+        &self.destination
+    }
+
+    /// Its status for a console: register it with the service's
+    /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
+    pub fn status_source(&self) -> Arc<dyn StatusSource> {
+        Arc::new(ConnectorStatusSource {
+            destination: self.destination.clone(),
+            status: self.status.clone(),
         })
     }
 

@@ -39,6 +39,8 @@ pub(super) enum Desired {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Working,
+    /// Nobody works on it: the rest of its last transaction has to be fetched first.
+    Open,
     Handled,
     Failed,
 }
@@ -62,6 +64,14 @@ impl Delivery {
     /// A batch was fetched and pushed.
     pub(super) fn pushed(&mut self, batch: BatchId) {
         self.in_flight.push_back((batch, State::Working));
+    }
+
+    /// Whether a batch waits for entries of a later one.
+    pub(super) fn set_open(&mut self, batch: BatchId, open: bool) {
+        let state = if open { State::Open } else { State::Working };
+        if let Some(entry) = self.in_flight.iter_mut().find(|(id, _)| *id == batch) {
+            entry.1 = state;
+        }
     }
 
     /// A handler has ended.
@@ -110,9 +120,15 @@ impl Delivery {
                 .any(|(_, state)| *state == State::Working);
             return if working { Step::Wait } else { Step::RollBack };
         }
+        let closed = self
+            .in_flight
+            .iter()
+            .filter(|(_, state)| *state != State::Open)
+            .count();
         match desired {
-            Desired::Running if self.in_flight.len() < self.window => Step::Fetch,
-            Desired::Stopping if self.in_flight.is_empty() => Step::Finished,
+            Desired::Running if closed < self.window => Step::Fetch,
+            // What is open comes again, from its transaction's beginning.
+            Desired::Stopping if closed == 0 => Step::Finished,
             _ => Step::Wait,
         }
     }
@@ -179,6 +195,24 @@ mod tests {
         );
         delivery.acknowledged(batch(1));
         assert_eq!(delivery.next(Desired::Paused), Step::Wait);
+        assert_eq!(delivery.next(Desired::Stopping), Step::Finished);
+    }
+
+    #[test]
+    fn a_batch_that_waits_for_a_later_one_takes_no_room() {
+        let mut delivery = Delivery::new(1);
+        delivery.pushed(batch(1));
+        delivery.set_open(batch(1), true);
+        assert_eq!(delivery.next(Desired::Running), Step::Fetch);
+        delivery.pushed(batch(2));
+        delivery.set_open(batch(1), false);
+        assert_eq!(delivery.next(Desired::Running), Step::Wait);
+        delivery.handled(batch(1), true);
+        delivery.handled(batch(2), true);
+        assert_eq!(delivery.next(Desired::Running), Step::Acknowledge(batch(2)));
+        delivery.acknowledged(batch(2));
+        delivery.pushed(batch(3));
+        delivery.set_open(batch(3), true);
         assert_eq!(delivery.next(Desired::Stopping), Step::Finished);
     }
 

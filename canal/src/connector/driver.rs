@@ -1,13 +1,15 @@
 //! The task behind the connector actor: it owns the connection and carries out what [`Delivery`]
 //! says.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::Duration;
 
 use actix::{MailboxError, Recipient};
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,17 +18,34 @@ use super::backoff::Backoff;
 use super::delivery::{Delivery, Desired, Step};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
+use super::spans::{BatchState, Spans};
 use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus};
 use crate::entry::{Entry, Position};
 use crate::error::CanalError;
 use crate::message::{BatchId, Message};
 use crate::role::ClientRole;
+use crate::transaction::{CommittedTransaction, TransactionAssembler};
 
 /// The first pause between two questions while nothing comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-type Handling = Pin<Box<dyn Future<Output = (BatchId, Option<Position>, Outcome)>>>;
+type Handling = Pin<Box<dyn Future<Output = Handled>>>;
 type Outcome = Result<BatchResult, MailboxError>;
+
+/// What a handler has dealt with, from the first batch of which it had an entry to the last.
+struct Handled {
+    first: BatchId,
+    last: BatchId,
+    position: Option<Position>,
+    outcome: Outcome,
+}
+
+/// Who handles, and what.
+#[derive(Clone)]
+pub(super) enum Sink {
+    Batches(Recipient<Batch>),
+    Transactions(Recipient<CommittedTransaction>),
+}
 
 /// Why a connection's work ended.
 enum Ended {
@@ -43,7 +62,7 @@ impl From<CanalError> for Ended {
 /// The task's state. It survives connections.
 pub(super) struct Driver {
     pub(super) settings: CanalConnectorSettings,
-    pub(super) recipient: Recipient<Batch>,
+    pub(super) sink: Sink,
     pub(super) desired: watch::Receiver<Desired>,
     pub(super) status: watch::Sender<ConnectorStatus>,
     pub(super) reconnects: Backoff,
@@ -51,10 +70,21 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Works until the connector is stopped or can't go on.
+    /// Works until the connector is stopped or can't go on. A panic within is an end of the
+    /// connection like others: what was not acknowledged comes again.
     pub(super) async fn run(mut self, mut connector: SimpleCanalConnector) -> ConnectorEnd {
         loop {
-            let error = match self.work(&mut connector).await {
+            let work = AssertUnwindSafe(self.work(&mut connector)).catch_unwind();
+            let ended = work.await.unwrap_or_else(|panic| {
+                let text = panic_text(&*panic);
+                tracing::error!(
+                    panic = text,
+                    "the connector's task panicked and begins anew"
+                );
+                self.status.send_modify(|status| status.panics += 1);
+                Ended::Connection(CanalError::Panicked(text))
+            });
+            let error = match ended {
                 Ended::Connector(end) => {
                     connector.disconnect().await;
                     return end;
@@ -117,6 +147,8 @@ impl Driver {
         });
         let mut stream = Stream {
             delivery: Delivery::new(self.settings.window),
+            assembler: TransactionAssembler::new(self.settings.transaction_limit),
+            spans: Spans::default(),
             handling: FuturesUnordered::new(),
             pause: FIRST_PAUSE,
             since: Instant::now(),
@@ -168,6 +200,8 @@ impl Driver {
             Step::RollBack => {
                 connector.rollback().await?;
                 stream.delivery.rolled_back();
+                stream.spans.clear();
+                stream.assembler.clear();
                 let wait = self.redeliveries.failed(fastrand::f64());
                 self.wait(stream, wait.unwrap_or(self.settings.longest_back_off))
                     .await
@@ -176,10 +210,7 @@ impl Driver {
                 .get_without_ack(self.settings.fetch_size, None)
                 .await?
             {
-                Some(message) => {
-                    self.push(message, stream);
-                    Ok(())
-                }
+                Some(message) => Ok(self.push(message, stream)?),
                 None => {
                     self.status
                         .send_if_modified(|status| !std::mem::replace(&mut status.caught_up, true));
@@ -216,9 +247,7 @@ impl Driver {
         let until = Instant::now() + limit;
         let until = stream.stop_at.map_or(until, |stop_at| until.min(stop_at));
         tokio::select! {
-            Some((batch, position, outcome)) = stream.handling.next() => {
-                self.handled(stream, batch, position, outcome)?;
-            }
+            Some(handled) = stream.handling.next() => self.handled(stream, handled)?,
             changed = self.desired.changed() => if changed.is_err() {
                 return Err(Ended::Connector(ConnectorEnd::Stopped));
             },
@@ -232,13 +261,17 @@ impl Driver {
         Ok(())
     }
 
-    fn push(&self, message: Message, stream: &mut Stream) {
+    fn push(&self, message: Message, stream: &mut Stream) -> Result<(), CanalError> {
         stream.pause = FIRST_PAUSE;
         let (id, entries) = (message.id(), message.len());
         let last = message.raw_entries().last().cloned();
         let position = last
             .and_then(|raw| Entry::decode(message.destination().into(), raw).ok())
             .map(|entry| entry.position());
+        let ended = match &self.sink {
+            Sink::Batches(_) => Vec::new(),
+            Sink::Transactions(_) => stream.assembler.push(&message)?,
+        };
         self.status.send_modify(|status| {
             status.batches += 1;
             status.entries += u64::try_from(entries).unwrap_or(u64::MAX);
@@ -247,38 +280,73 @@ impl Driver {
             status.last_execute_time = position.as_ref().map(|position| position.execute_time);
         });
         stream.delivery.pushed(id);
-        let request = self.recipient.send(Batch { message });
-        stream
-            .handling
-            .push(Box::pin(async move { (id, position, request.await) }));
+        match &self.sink {
+            Sink::Batches(recipient) => {
+                stream.spans.push(id, [id], None);
+                let request = recipient.send(Batch { message });
+                stream.handle(id, id, position, request);
+            }
+            Sink::Transactions(recipient) => {
+                let firsts = ended.iter().map(CommittedTransaction::first_batch);
+                let open_since = stream.assembler.open_since();
+                stream.spans.push(id, firsts, open_since);
+                for transaction in ended {
+                    let first = transaction.first_batch();
+                    let position = transaction.entries().last().map(Entry::position);
+                    stream.handle(first, id, position, recipient.send(transaction));
+                }
+                self.settle(stream, None);
+            }
+        }
+        Ok(())
     }
 
-    fn handled(
-        &self,
-        stream: &mut Stream,
-        batch: BatchId,
-        position: Option<Position>,
-        outcome: Outcome,
-    ) -> Result<(), Ended> {
+    fn handled(&self, stream: &mut Stream, handled: Handled) -> Result<(), Ended> {
+        let Handled {
+            first,
+            last,
+            position,
+            outcome,
+        } = handled;
         let succeeded = match outcome {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                tracing::warn!(%batch, %error, "a batch was not handled and comes again");
+                tracing::warn!(batch = %last, %error, "a batch was not handled and comes again");
                 false
             }
             Err(_) => return Err(Ended::Connector(ConnectorEnd::RecipientClosed)),
         };
+        stream.spans.handled(first, last, succeeded);
+        self.settle(stream, position.filter(|_| succeeded));
+        Ok(())
+    }
+
+    /// Tells the delivery what has become of each batch.
+    fn settle(&self, stream: &mut Stream, position: Option<Position>) {
+        let states = stream.spans.states();
+        let count = |wanted: bool| {
+            let settled = states.iter().filter(|(_, state)| {
+                matches!(state, BatchState::Settled { succeeded } if *succeeded == wanted)
+            });
+            settled.count()
+        };
+        let (succeeded, failed) = (count(true), count(false));
         self.status.send_modify(|status| {
-            status.outstanding_batches = status.outstanding_batches.saturating_sub(1);
-            if succeeded {
-                status.handled_batches += 1;
+            let settled = succeeded + failed;
+            status.outstanding_batches = status.outstanding_batches.saturating_sub(settled);
+            status.handled_batches += u64::try_from(succeeded).unwrap_or(u64::MAX);
+            status.failed_batches += u64::try_from(failed).unwrap_or(u64::MAX);
+            if position.is_some() {
                 status.position = position;
-            } else {
-                status.failed_batches += 1;
             }
         });
-        stream.delivery.handled(batch, succeeded);
-        Ok(())
+        for (batch, state) in states {
+            match state {
+                BatchState::Working => stream.delivery.set_open(batch, false),
+                BatchState::Open => stream.delivery.set_open(batch, true),
+                BatchState::Settled { succeeded } => stream.delivery.handled(batch, succeeded),
+            }
+        }
     }
 
     fn show(&self, desired: Desired) {
@@ -297,6 +365,8 @@ impl Driver {
 /// One connection's work.
 struct Stream {
     delivery: Delivery,
+    assembler: TransactionAssembler,
+    spans: Spans,
     handling: FuturesUnordered<Handling>,
     /// Before the next question while nothing comes.
     pause: Duration,
@@ -305,6 +375,32 @@ struct Stream {
     /// When handlers are no longer waited for.
     stop_at: Option<Instant>,
     keep_alive: Duration,
+}
+
+impl Stream {
+    /// Waits for a handler's result.
+    fn handle(
+        &mut self,
+        first: BatchId,
+        last: BatchId,
+        position: Option<Position>,
+        request: impl Future<Output = Outcome> + 'static,
+    ) {
+        self.handling.push(Box::pin(async move {
+            Handled {
+                first,
+                last,
+                position,
+                outcome: request.await,
+            }
+        }));
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without text".to_owned())
 }
 
 /// Resolves when the connector is to stop, or its actor is gone.

@@ -19,6 +19,7 @@ pub struct CanalConnectorSettings {
     pub(super) reconnect_limit: Option<u32>,
     pub(super) stable_after: Duration,
     pub(super) stop_timeout: Duration,
+    pub(super) transaction_limit: usize,
 }
 
 impl Default for CanalConnectorSettings {
@@ -34,6 +35,7 @@ impl Default for CanalConnectorSettings {
             reconnect_limit: Some(20),
             stable_after: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(30),
+            transaction_limit: 64 << 20,
         }
     }
 }
@@ -102,6 +104,16 @@ impl CanalConnectorSettings {
     pub fn with_stop_timeout(self, limit: Duration) -> Self {
         Self {
             stop_timeout: limit,
+            ..self
+        }
+    }
+
+    /// The largest transaction in bytes of its entries, when transactions are pushed: the
+    /// connector ends with [`CanalError::TransactionTooLarge`] at a larger one. Default 64 MiB.
+    /// It must also fit into what the server holds unacknowledged.
+    pub fn with_transaction_limit(self, bytes: usize) -> Self {
+        Self {
+            transaction_limit: bytes,
             ..self
         }
     }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockkeeper_core::status::{StatusSnapshot, StatusSource};
+use tokio::sync::watch;
+
 use crate::entry::Position;
 use crate::error::CanalError;
 
@@ -60,7 +63,9 @@ pub struct ConnectorStatus {
     pub failed_batches: u64,
     /// Connections that were opened since the start.
     pub connections: u64,
-    /// Batches that are being handled.
+    /// How often the connector's task panicked and began anew.
+    pub panics: u64,
+    /// Batches that are being handled, or that wait for the end of a transaction.
     pub outstanding_batches: usize,
     /// The last entry of the batch that was handled last.
     pub position: Option<Position>,
@@ -80,6 +85,7 @@ impl ConnectorStatus {
             handled_batches: 0,
             failed_batches: 0,
             connections: 0,
+            panics: 0,
             outstanding_batches: 0,
             position: None,
             last_execute_time: None,
@@ -97,5 +103,55 @@ impl ConnectorStatus {
         let executed = u64::try_from(self.last_execute_time?).ok()?;
         let age = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         Some(age.saturating_sub(Duration::from_millis(executed)))
+    }
+}
+
+/// A connector's status for a console, by [`CanalConnector::status_source`].
+///
+/// [`CanalConnector::status_source`]: crate::CanalConnector::status_source
+#[derive(Debug)]
+pub(super) struct ConnectorStatusSource {
+    pub(super) destination: String,
+    pub(super) status: watch::Receiver<ConnectorStatus>,
+}
+
+impl StatusSource for ConnectorStatusSource {
+    fn name(&self) -> String {
+        format!("canal {}", self.destination)
+    }
+
+    fn snapshot(&self) -> StatusSnapshot {
+        let status = self.status.borrow().clone();
+        let state = match &status.state {
+            ConnectorState::Connecting => "connecting".to_owned(),
+            ConnectorState::Standby => "standby".to_owned(),
+            ConnectorState::Streaming => "streaming".to_owned(),
+            ConnectorState::Paused => "paused".to_owned(),
+            ConnectorState::BackingOff { error, .. } => format!("backing off: {error}"),
+            ConnectorState::Ended(ConnectorEnd::Stopped) => "stopped".to_owned(),
+            ConnectorState::Ended(ConnectorEnd::Failed(error)) => format!("failed: {error}"),
+            ConnectorState::Ended(ConnectorEnd::RecipientClosed) => "handler gone".to_owned(),
+        };
+        let mut snapshot = StatusSnapshot::default()
+            .with("state", state)
+            .with("batches", status.batches)
+            .with("entries", status.entries)
+            .with("handled_batches", status.handled_batches)
+            .with("failed_batches", status.failed_batches)
+            .with("outstanding_batches", status.outstanding_batches)
+            .with("connections", status.connections)
+            .with("panics", status.panics)
+            .with("caught_up", status.caught_up);
+        if let Some(address) = &status.address {
+            snapshot = snapshot.with("address", address.as_str());
+        }
+        if let Some(lag) = status.lag() {
+            snapshot = snapshot.with("lag_seconds", lag.as_secs_f64());
+        }
+        if let Some(position) = &status.position {
+            let text = format!("{}:{}", position.journal, position.offset);
+            snapshot = snapshot.with("position", text);
+        }
+        snapshot
     }
 }

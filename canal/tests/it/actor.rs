@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use lockkeeper_canal::testing::{CanalServer, Fault, Request, Restart};
 use lockkeeper_canal::{
-    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings, CanalError,
-    ClientIdentity, ConnectorEnd, ConnectorState, ConnectorStatus, EventType, Filter, GetStatus,
-    Pause, Resume, Stop, WaitForEnd,
+    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
+    CanalConnectors, CanalError, CanalNodeAccessStrategy, ClientIdentity, ConnectorEnd,
+    ConnectorState, ConnectorStatus, EventType, Filter, GetStatus, Pause, Resume, Stop, WaitForEnd,
 };
 use tokio::sync::mpsc;
 
@@ -445,4 +445,83 @@ async fn settings_that_cannot_work_are_refused() {
         let refused = CanalConnector::new(simple, settings, handling.clone().recipient());
         assert!(matches!(refused, Err(CanalError::InvalidArgument(_))));
     }
+}
+
+#[actix_rt::test]
+async fn a_panic_within_the_connectors_task_ends_the_connection_and_not_the_connector() {
+    /// Panics when it is asked for the first time.
+    #[derive(Debug)]
+    struct Panics(String, bool);
+    impl CanalNodeAccessStrategy for Panics {
+        fn current_node(&self) -> Option<String> {
+            None
+        }
+        fn next_node(&mut self) -> Result<String, CanalError> {
+            assert!(std::mem::replace(&mut self.1, true), "the first time");
+            Ok(self.0.clone())
+        }
+        fn node_count(&self) -> usize {
+            1
+        }
+    }
+    let mut lab = Lab::with(Vec::new(), settings(), |builder| builder);
+    assert_eq!(
+        lab.connector.send(Stop).await.unwrap(),
+        ConnectorEnd::Stopped
+    );
+    let strategy = Panics(lab.server.address().to_string(), false);
+    let simple = builder("").access_strategy(strategy).build().unwrap();
+    let recipient = lab.handling.clone().recipient();
+    lab.connector = CanalConnector::new(simple, settings(), recipient)
+        .unwrap()
+        .start();
+    lab.database.insert(1..=1);
+    lab.expect([1]).await;
+    assert_eq!(lab.status().await.panics, 1);
+    lab.stop().await;
+}
+
+#[actix_rt::test]
+async fn each_destination_has_a_connector_of_its_own() {
+    let server = CanalServer::builder()
+        .destination("one")
+        .destination("two")
+        .start()
+        .unwrap();
+    let (handling, mut ids) = handling(Vec::new());
+    let mut sources = Vec::new();
+    let mut make = |destination: &str| {
+        let simple = CanalConnectorBuilder::new(ClientIdentity::new(destination))
+            .address(server.address().to_string())
+            .build()?;
+        let connector = CanalConnector::new(simple, settings(), handling.clone().recipient())?;
+        sources.push(connector.status_source());
+        Ok(connector)
+    };
+    let twice = CanalConnectors::start(["one", "one"], &mut make).unwrap_err();
+    assert!(matches!(twice, CanalError::InvalidArgument(_)), "{twice}");
+    let connectors = CanalConnectors::start(["one", "two"], &mut make).unwrap();
+    let two = Scripted::new(server.destination("two").unwrap());
+    // The other one stands still.
+    server.destination("one").unwrap().set_running(false);
+    two.insert(1..=2);
+    for id in [1, 2] {
+        let got = tokio::time::timeout(HANG, ids.recv()).await.unwrap();
+        assert_eq!(got, Some(id));
+    }
+    server.destination("one").unwrap().set_running(true);
+    Scripted::new(server.destination("one").unwrap()).insert(7..=7);
+    let got = tokio::time::timeout(HANG, ids.recv()).await.unwrap();
+    assert_eq!(got, Some(7));
+    let statuses = connectors.statuses().await;
+    assert_eq!(statuses.keys().collect::<Vec<_>>(), ["one", "two"]);
+    let source = sources.last().unwrap();
+    assert_eq!(source.name(), "canal two");
+    assert_eq!(source.snapshot().get("batches"), Some(&1_u64.into()));
+    let ends = connectors.stop().await;
+    assert!(
+        ends.values().all(|end| *end == ConnectorEnd::Stopped),
+        "{ends:?}"
+    );
+    assert_eq!(source.snapshot().get("state"), Some(&"stopped".into()));
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use lockkeeper_canal::{
     Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings, CanalError,
-    ChangeKind, ClientIdentity, ConnectorEnd, ConnectorState, EntryType, EventType, Filter,
-    GetStatus, Message, SimpleCanalConnector, Stop,
+    ChangeKind, ClientIdentity, CommittedTransaction, ConnectorEnd, ConnectorState, EntryType,
+    EventType, Filter, GetStatus, Message, SimpleCanalConnector, Stop,
 };
 use rust_decimal::Decimal;
 use serde::Deserialize;
@@ -104,6 +104,7 @@ contracts! {
     silence_beyond_the_servers_limit_closes_and_keep_alive_does_not,
     dropping_a_fetch_loses_nothing,
     the_actor_delivers_each_row_soon_and_acknowledges_it,
+    the_actor_pushes_whole_transactions_however_batches_are_cut,
 }
 
 impl Subject {
@@ -715,4 +716,94 @@ pub(crate) async fn the_actor_delivers_each_row_soon_and_acknowledges_it(subject
     subject.database.insert(6..=6);
     let (_, seen) = until_inserted(subject, &mut connector, 1000, 6).await;
     assert_eq!(seen.inserted, [6], "what was handled came again");
+}
+
+/// Refuses the first transaction that it gets.
+struct Ledger {
+    table: (String, String),
+    refused: bool,
+    transactions: mpsc::UnboundedSender<Vec<u64>>,
+}
+
+impl Actor for Ledger {
+    type Context = Context<Self>;
+}
+
+impl Handler<CommittedTransaction> for Ledger {
+    type Result = BatchResult;
+
+    fn handle(&mut self, transaction: CommittedTransaction, _: &mut Self::Context) -> BatchResult {
+        let mut ids = Vec::new();
+        for entry in transaction.entries() {
+            if (entry.schema_name(), entry.table_name()) != (&*self.table.0, &*self.table.1) {
+                continue;
+            }
+            if let Some(change) = entry.row_change()?
+                && change.event_type() == EventType::Insert
+            {
+                for row in change.rows::<Order>() {
+                    ids.extend(row?.after.map(|order| order.id));
+                }
+            }
+        }
+        if !ids.is_empty() {
+            self.transactions.send(ids)?;
+            if !std::mem::replace(&mut self.refused, true) {
+                return Err("the first one is refused".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn the_actor_pushes_whole_transactions_however_batches_are_cut(subject: &Subject) {
+    let (transactions, mut seen) = mpsc::unbounded_channel();
+    let (schema, table) = subject.database.table();
+    let ledger = Ledger {
+        table: (schema.to_owned(), table.to_owned()),
+        refused: false,
+        transactions,
+    }
+    .start();
+    // Of the smallest batches: a statement's rows come in several entries, an entry is a batch.
+    let settings = CanalConnectorSettings::default()
+        .with_filter(subject.filter())
+        .with_fetch_size(1)
+        .with_window(2)
+        .with_back_off(Duration::from_millis(5), Duration::from_millis(50));
+    let simple = subject.builder().build().unwrap();
+    let connector = CanalConnector::transactions(simple, settings, ledger.recipient())
+        .unwrap()
+        .start();
+    let until = Instant::now() + HANG;
+    while !connector.send(GetStatus).await.unwrap().caught_up {
+        assert!(Instant::now() < until, "it does not subscribe");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    subject.database.insert(1..=500);
+    subject.database.insert(501..=900);
+    subject.database.insert(901..=901);
+    let mut last = Vec::new();
+    // What was behind the refused one may have come before it comes again.
+    let mut count = 0;
+    while count < 4 || last != [901] {
+        last = tokio::time::timeout(HANG, seen.recv())
+            .await
+            .unwrap()
+            .unwrap();
+        count += 1;
+        let whole = [ids(1..=500), ids(501..=900), ids(901..=901)];
+        assert!(
+            whole.contains(&last),
+            "{} rows of {:?}",
+            last.len(),
+            last.first()
+        );
+        assert!(count < 20, "it comes again and again");
+    }
+    assert_eq!(connector.send(Stop).await.unwrap(), ConnectorEnd::Stopped);
+    let mut connector = subject.subscribed().await;
+    subject.database.insert(902..=902);
+    let (_, seen) = until_inserted(subject, &mut connector, 1000, 902).await;
+    assert_eq!(seen.inserted, [902], "what was handled came again");
 }
