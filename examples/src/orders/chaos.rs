@@ -55,9 +55,13 @@ pub fn kills(seed: u64) -> Vec<Kill> {
     let first = WORKER_POINTS[turn % WORKER_POINTS.len()];
     let second = WORKER_POINTS[(turn + 1 + random.usize(0..4)) % WORKER_POINTS.len()];
     let mut points = vec![first, second];
-    // a reset is reached only when something was killed right before
+    // a reset is reached for certain only right after a worker was killed
     points.sort_by_key(|point| *point == Point::DuringReset);
-    points.insert(random.usize(0..2), leader);
+    let place = match points.last() {
+        Some(Point::DuringReset) => 0,
+        _ => random.usize(0..2),
+    };
+    points.insert(place, leader);
     points
         .into_iter()
         .map(|point| Kill {
