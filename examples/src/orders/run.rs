@@ -94,7 +94,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
     write_truth(options, &data, table)?;
     let cluster = Cluster::start(&data, options.workers, plan(options)?)?;
     let (end, measured) = cluster
-        .run(announce(), |measured| show(measured, options))
+        .run(announce(), show_progress(!options.no_chaos))
         .await?;
     if let Some(server) = embedded {
         server.stop();
@@ -279,15 +279,20 @@ fn announce() -> impl FnMut(&Report) {
     }
 }
 
-fn show(measured: &Measured, options: &Options) {
-    eprintln!(
-        "{} changes processed, last cut {}, leader's term {}, {} kills{}",
-        measured.processed(),
-        measured.last_cut(),
-        measured.term(),
-        measured.kills(),
-        if options.no_chaos { " (no chaos)" } else { "" },
-    );
+/// Shows each second how far the job is.
+fn show_progress(chaos: bool) -> impl FnMut(&Measured) {
+    let mut before = 0;
+    move |measured| {
+        let processed = measured.processed();
+        let a_second = processed - std::mem::replace(&mut before, processed);
+        eprintln!(
+            "{processed} changes processed, {a_second} a second, last cut {}, leader's term {}, {} kills{}",
+            measured.last_cut(),
+            measured.term(),
+            measured.kills(),
+            if chaos { "" } else { " (no chaos)" },
+        );
+    }
 }
 
 /// Asks the judge, a process of its own: `orders-verify`, or this program in its place where only
