@@ -104,6 +104,26 @@ impl RpcError {
         self.0.outcome != Outcome::Unknown && self.0.kind.is_transient()
     }
 
+    /// The status with which a web server passes this error on: what the client may do about it.
+    ///
+    /// | status | when |
+    /// |---|---|
+    /// | 504 | a time-out, whether the call has run or not |
+    /// | 502 | otherwise, if the call may have run |
+    /// | 413 | `TooLarge` |
+    /// | 503 | it did not run and may succeed later: [`is_retryable`](Self::is_retryable) |
+    /// | 500 | everything else: the program or its settings have to change |
+    #[must_use]
+    pub fn http_status(&self) -> u16 {
+        match self.kind() {
+            RpcErrorKind::Timeout => 504,
+            RpcErrorKind::TooLarge => 413,
+            _ if self.outcome() == Outcome::Unknown => 502,
+            _ if self.is_retryable() => 503,
+            _ => 500,
+        }
+    }
+
     /// True if the fencing token, or its lack, was the reason.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
@@ -256,6 +276,16 @@ mod tests {
                     .is_retryable()
             );
         }
+    }
+
+    #[test]
+    fn a_web_server_tells_waiting_from_giving_up() {
+        let status = |kind| RpcError::new(kind, "").http_status();
+        assert_eq!(status(RpcErrorKind::Timeout), 504);
+        assert_eq!(status(RpcErrorKind::Panicked), 502);
+        assert_eq!(status(RpcErrorKind::TooLarge), 413);
+        assert_eq!(status(RpcErrorKind::Full), 503);
+        assert_eq!(status(RpcErrorKind::Decode), 500);
     }
 
     #[test]

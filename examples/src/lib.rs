@@ -1,3 +1,4 @@
 //! The example clusters and the parts that their programs share.
 
+pub mod counter;
 pub mod orders;

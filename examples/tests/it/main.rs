@@ -1,0 +1,6 @@
+//! The examples as users start them.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod counter;
+mod migration;
+mod support;
