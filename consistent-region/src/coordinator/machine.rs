@@ -14,12 +14,20 @@
 //! Rooms: `members` (registration, leases, placement), `round` (drain to manifest), `reset`,
 //! `ending` (last commit, failed state), `view` (status).
 
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod broken;
 mod ending;
 mod members;
+#[cfg(test)]
+mod random;
 mod reset;
 mod round;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod table;
 mod view;
 
 use std::collections::BTreeSet;
@@ -58,6 +66,8 @@ pub(crate) struct Machine {
     wishes: Wishes,
     stale: u64,
     actions: Vec<Action>,
+    #[cfg(test)]
+    broken: Option<broken::Broken>,
 }
 
 /// What was asked for and has to wait.
@@ -146,6 +156,8 @@ impl Machine {
             wishes,
             stale: 0,
             actions: Vec::new(),
+            #[cfg(test)]
+            broken: None,
         };
         machine.append();
         let actions = std::mem::take(&mut machine.actions);
@@ -218,7 +230,7 @@ impl Machine {
             self.append_again = None;
             self.append();
         }
-        for worker in self.members.expired(now) {
+        for worker in self.members.expired(self.leases_now(now)) {
             self.lose(now, &worker, "its lease has ended");
         }
         if self.members.lay_ghosts(now) {
@@ -226,6 +238,19 @@ impl Machine {
         }
         self.pass_state_time(now);
         self.push_due(now);
+    }
+
+    #[cfg(not(test))]
+    fn leases_now(&self, now: Moment) -> Moment {
+        now
+    }
+
+    #[cfg(test)]
+    fn leases_now(&self, now: Moment) -> Moment {
+        match self.broken {
+            Some(broken::Broken::LeaseCutShort) => now + self.settings.lease * 3 / 4,
+            _ => now,
+        }
     }
 
     fn pass_state_time(&mut self, now: Moment) {
@@ -351,6 +376,11 @@ impl Machine {
     /// Lets go what the log now covers.
     fn release(&mut self, now: Moment) {
         let (durable, pause) = (self.durable, self.settings.resend);
+        #[cfg(test)]
+        let durable = match self.broken {
+            Some(broken::Broken::MessageBeforeRecord) => self.record.number,
+            _ => durable,
+        };
         for (worker, member) in self.members.iter_mut() {
             for notice in member.outbox.release(durable, now, pause) {
                 self.actions.push(Action::Push {

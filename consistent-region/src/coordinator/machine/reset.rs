@@ -71,6 +71,11 @@ impl Machine {
         record.attempt += 1;
         record.highest += 1;
         record.next_cut = record.highest;
+        #[cfg(test)]
+        if self.broken == Some(super::broken::Broken::NumberUsedAgain) {
+            record.highest = self.seq.max(1);
+            record.next_cut = record.highest;
+        }
         self.seq = record.highest;
         self.tell(RegionEvent::ResetBegun {
             attempt: self.record.attempt,

@@ -13,7 +13,10 @@ mod network;
 mod worker;
 mod world;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use self::world::{Faults, World};
+use super::broken::Broken;
 
 /// How many seeds the ordinary run takes; `LOCKKEEPER_SEEDS` takes more.
 const SEEDS: u64 = 300;
@@ -74,4 +77,43 @@ fn a_new_coordinator_goes_on_without_a_reset_when_nothing_was_missed() {
     }
     // Replaced in the middle of a round it must reset; between two rounds it need not.
     assert!(without_reset > 10, "{without_reset} of 50");
+}
+
+/// The simulator is worth something only if it notices a broken rule.
+fn is_noticed(rule: Broken) {
+    let noticed = |seed| {
+        let run = || {
+            let mut world = World::with_broken(seed, Faults::ALL, rule);
+            world.run_for(90);
+            world.heal();
+            world.run_until_cut(3);
+        };
+        catch_unwind(AssertUnwindSafe(run)).is_err()
+    };
+    assert!((0..seeds()).any(noticed), "{rule:?} goes unnoticed");
+}
+
+#[test]
+fn a_message_that_leaves_before_its_record_is_noticed() {
+    is_noticed(Broken::MessageBeforeRecord);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_noticed() {
+    is_noticed(Broken::NumberUsedAgain);
+}
+
+#[test]
+fn a_stale_acknowledgement_that_counts_is_noticed() {
+    is_noticed(Broken::StaleAcknowledgementTaken);
+}
+
+#[test]
+fn a_lease_that_is_cut_short_is_noticed() {
+    is_noticed(Broken::LeaseCutShort);
+}
+
+#[test]
+fn a_term_that_forgets_who_may_still_act_is_noticed() {
+    is_noticed(Broken::GhostsForgotten);
 }

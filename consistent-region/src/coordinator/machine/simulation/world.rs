@@ -1,5 +1,6 @@
 //! The world: one log, coordinators one after the other (sometimes overlapping), three workers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,9 +10,13 @@ use super::network::{Message, Network, Step};
 use super::worker::{Phase, Worker};
 use crate::coordinator::event::{Action, Event, RequestId};
 use crate::coordinator::machine::Machine;
+use crate::coordinator::machine::broken::Broken;
+use crate::coordinator::record::Entry;
 use crate::coordinator::settings::{CoordinatorSettings, InstanceShape, Shape};
 use crate::coordinator::status::RegionState;
-use crate::protocol::{Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Refusal};
+use crate::protocol::{
+    Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Refusal, Stamp,
+};
 
 const WORKERS: usize = 3;
 const MS: Duration = Duration::from_millis(1);
@@ -66,6 +71,9 @@ pub(super) struct World {
     coordinators: Vec<Coordinator>,
     workers: Vec<Worker>,
     next_request: RequestId,
+    /// Who has written its part of which cut: worker, cut, attempt.
+    written: BTreeSet<(String, u64, u64)>,
+    broken: Option<Broken>,
     cuts: u64,
     resets: u64,
     seed: u64,
@@ -81,6 +89,8 @@ impl World {
             coordinators: Vec::new(),
             workers: (0..WORKERS).map(Worker::new).collect(),
             next_request: 0,
+            written: BTreeSet::new(),
+            broken: None,
             cuts: 0,
             resets: 0,
             seed,
@@ -90,6 +100,14 @@ impl World {
             world.network.send(MS, Message::Clock { to, life: 1 });
         }
         world
+    }
+
+    /// A world whose coordinators break a rule.
+    pub(super) fn with_broken(seed: u64, faults: Faults, rule: Broken) -> Self {
+        Self {
+            broken: Some(rule),
+            ..Self::new(seed, faults)
+        }
     }
 
     pub(super) fn resets(&self) -> u64 {
@@ -211,6 +229,18 @@ impl World {
         self.check_instances();
         if self.faults.deaths && self.rng.u32(0..2_000) == 0 {
             self.strike();
+        }
+    }
+
+    /// A cut is complete when everybody has written its part of it, in the same attempt.
+    fn check_parts(&self, entry: &Entry) {
+        let Some(manifest) = &entry.manifest else {
+            return;
+        };
+        for (_, worker) in &entry.record.placement {
+            let part = (worker.clone(), manifest.seq, manifest.attempt);
+            let seed = self.seed;
+            assert!(self.written.contains(&part), "seed {seed}: {part:?}");
         }
     }
 
@@ -393,8 +423,14 @@ impl World {
         for former in &mut self.coordinators {
             former.deposed = true;
         }
-        let (term, beginning) = self.log.enter();
-        let (machine, actions) = Machine::open(self.network.now(), settings(), term, beginning);
+        let (term, mut beginning) = self.log.enter();
+        if let (Some(Broken::GhostsForgotten), Some(record)) = (self.broken, &mut beginning.record)
+        {
+            record.claims.clear();
+        }
+        let (mut machine, actions) =
+            Machine::open(self.network.now(), settings(self.seed), term, beginning);
+        machine.broken = self.broken;
         let deposed = false;
         let (storing, requests) = (Vec::new(), Vec::new());
         self.coordinators.push(Coordinator {
@@ -559,6 +595,7 @@ impl World {
         match action {
             Action::Append(entry) => {
                 let number = entry.record.number;
+                self.check_parts(&entry);
                 if fails {
                     let reason = "no space".to_owned();
                     self.feed(term, Event::AppendFailed { number, reason });
@@ -674,6 +711,10 @@ impl World {
                 return;
             }
         }
+        if matches!(progress.event, ProgressEvent::CheckpointDone { .. }) {
+            let Stamp { seq, attempt, .. } = progress.stamp;
+            self.written.insert((progress.worker.clone(), seq, attempt));
+        }
         self.workers[to].unsaid.push(progress.clone());
         self.send(Message::Progress { from: to, progress });
     }
@@ -724,7 +765,7 @@ impl World {
 
 const LEASE: Duration = Duration::from_secs(5);
 
-fn settings() -> CoordinatorSettings {
+fn settings(seed: u64) -> CoordinatorSettings {
     let instance = |operator: &str, index, start| InstanceShape {
         instance: InstanceId {
             operator: operator.to_owned(),
@@ -741,7 +782,14 @@ fn settings() -> CoordinatorSettings {
             instance("sink", 0, false),
         ],
     };
+    // With a short one instances move as soon as the lease allows it, with a long one workers come
+    // back to what they had.
+    let placement_timeout = match seed % 2 {
+        0 => Duration::from_millis(100),
+        _ => Duration::from_secs(10),
+    };
     CoordinatorSettings {
+        placement_timeout,
         period: Some(Duration::from_secs(1)),
         drain_timeout: Duration::from_secs(20),
         reset_timeout: Duration::from_secs(20),
