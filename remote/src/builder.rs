@@ -1,6 +1,7 @@
 //! How a service gets its transport: `RpcService::builder().bind(..)…start()`.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use lockkeeper_core::status::StatusSource;
@@ -35,6 +36,7 @@ impl RemoteBuilderExt for RpcServiceBuilder {
             service: self,
             bind: address.into(),
             advertise: None,
+            ports: None,
             allow_insecure: false,
             security: Security::default(),
             application: String::new(),
@@ -62,6 +64,7 @@ pub struct RemoteBuilder {
     service: RpcServiceBuilder,
     bind: String,
     advertise: Option<String>,
+    ports: Option<RangeInclusive<u16>>,
     allow_insecure: bool,
     security: Security,
     application: String,
@@ -96,6 +99,13 @@ impl RemoteBuilder {
     /// read along: only for networks in which every host and every user is trusted. Default: false.
     pub fn allow_insecure(mut self, allow: bool) -> Self {
         self.allow_insecure = allow;
+        self
+    }
+
+    /// Binds the first free port of these instead of the address' own: for firewalls that let a
+    /// range through. Another program may hold some of them.
+    pub fn port_range(mut self, ports: RangeInclusive<u16>) -> Self {
+        self.ports = Some(ports);
         self
     }
 
@@ -192,9 +202,12 @@ impl RemoteBuilder {
         };
         let io = IoThread::start().map_err(|error| unbound(&error))?;
         let host = bind.host().to_owned();
-        let port = bind.port();
+        let ports = self.ports.clone().unwrap_or(bind.port()..=bind.port());
+        if ports.is_empty() {
+            return Err(invalid(format!("port_range {ports:?} is empty")));
+        }
         let allow_open = self.allow_insecure || self.security.keeps_strangers_out();
-        let listener = io.spawn(async move { bind_first(&host, port, allow_open).await });
+        let listener = io.spawn(async move { bind_first(&host, ports, allow_open).await });
         let listener = listener.await.map_err(|error| unbound(&error))??;
         let local = listener.local_addr().map_err(|error| unbound(&error))?;
         let authority = self.advertised(&bind, local)?;
@@ -218,7 +231,7 @@ impl RemoteBuilder {
                     self.bind
                 )));
             }
-            None => bind.clone(),
+            None => Authority::new(bind.host(), local.port())?,
         };
         let port = if wanted.port() == 0 {
             local.port()
@@ -296,15 +309,25 @@ fn invalid(text: String) -> RpcError {
     RpcError::new(RpcErrorKind::InvalidConfiguration, text)
 }
 
-/// Binds the first of the host's addresses that can be bound.
-async fn bind_first(host: &str, port: u16, allow_open: bool) -> Result<TcpListener, RpcError> {
+/// Binds the first port of the host's addresses that can be bound.
+async fn bind_first(
+    host: &str,
+    ports: RangeInclusive<u16>,
+    allow_open: bool,
+) -> Result<TcpListener, RpcError> {
+    let (first, last) = (*ports.start(), *ports.end());
     let unbound = |error: std::io::Error| {
+        let what = if first == last {
+            format!("{host}:{first}")
+        } else {
+            format!("any port from {first} to {last} of {host}")
+        };
         RpcError::new(
             RpcErrorKind::Unreachable,
-            format!("cannot bind {host}:{port}: {error}"),
+            format!("cannot bind {what}: {error}"),
         )
     };
-    let addresses: Vec<_> = lookup_host((host, port)).await.map_err(unbound)?.collect();
+    let addresses: Vec<_> = lookup_host((host, first)).await.map_err(unbound)?.collect();
     if let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback())
         && !allow_open
     {
@@ -315,7 +338,14 @@ async fn bind_first(host: &str, port: u16, allow_open: bool) -> Result<TcpListen
              trusted"
         )));
     }
-    TcpListener::bind(addresses.as_slice())
-        .await
-        .map_err(unbound)
+    let mut failed = std::io::ErrorKind::AddrNotAvailable.into();
+    for port in ports {
+        let at_port = |address: &SocketAddr| SocketAddr::new(address.ip(), port);
+        let addresses: Vec<_> = addresses.iter().map(at_port).collect();
+        match TcpListener::bind(addresses.as_slice()).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = error,
+        }
+    }
+    Err(unbound(failed))
 }

@@ -95,6 +95,8 @@ mod session;
 mod settings;
 mod shared;
 mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transport;
 mod wire;
 

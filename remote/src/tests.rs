@@ -3,6 +3,8 @@
 //! Endpoints are stand-ins here; `tests/it` does it with actors and processes.
 
 mod calls;
+#[cfg(feature = "testing")]
+mod faults;
 mod fixture;
 mod flow;
 mod links;

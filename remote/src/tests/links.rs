@@ -278,3 +278,27 @@ async fn a_setting_that_is_not_allowed_is_named() {
     assert_eq!(error.kind(), RpcErrorKind::InvalidConfiguration);
     assert!(error.text().contains("frame_limit_bytes is 1"), "{error}");
 }
+
+#[tokio::test]
+async fn of_a_range_of_ports_the_first_free_one_is_bound() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let range = port..=port.saturating_add(50);
+    let server = Service::start_with(|it| it.port_range(range.clone())).await;
+    let bound = server.authority().port();
+    assert!(range.contains(&bound) && bound != port, "{bound}");
+    let client = Service::start().await;
+    assert_serves(&client.connect(server.address()).await.unwrap()).await;
+    let builder = || RpcService::builder().bind("127.0.0.1:0");
+    let error = builder()
+        .port_range(port..=port)
+        .listen()
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(error.kind(), RpcErrorKind::Unreachable);
+    assert!(error.text().contains(&port.to_string()), "{error}");
+    #[expect(clippy::reversed_empty_ranges, reason = "that is refused")]
+    let error = builder().port_range(9..=8).listen().await.err().unwrap();
+    assert_eq!(error.kind(), RpcErrorKind::InvalidConfiguration);
+}
