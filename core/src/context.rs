@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt, sync::Arc};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::{endpoint::entry::Header, token::FencingToken, transport::Caller};
+use crate::{endpoint::entry::Header, token::FencingToken, trace::TraceContext, transport::Caller};
 
 thread_local! {
     static CURRENT: RefCell<Option<CallContext>> = const { RefCell::new(None) };
@@ -18,6 +18,8 @@ thread_local! {
 #[derive(Clone)]
 pub struct CallContext {
     call: Arc<dyn HasHeader>,
+    /// Of the span in which the call is handled.
+    trace: Option<TraceContext>,
     cancellation: Option<CancellationToken>,
 }
 
@@ -33,8 +35,16 @@ impl HasHeader for Header {
 }
 
 impl CallContext {
-    pub(crate) fn new(call: Arc<dyn HasHeader>, cancellation: Option<CancellationToken>) -> Self {
-        Self { call, cancellation }
+    pub(crate) fn new(
+        call: Arc<dyn HasHeader>,
+        trace: Option<TraceContext>,
+        cancellation: Option<CancellationToken>,
+    ) -> Self {
+        Self {
+            call,
+            trace,
+            cancellation,
+        }
     }
 
     /// The call that this thread handles right now; `None` outside `handle`, and for messages that
@@ -53,6 +63,16 @@ impl CallContext {
     /// The present call's deadline, without the cost of a whole context.
     pub(crate) fn current_deadline() -> Option<Instant> {
         CURRENT.with_borrow(|current| current.as_ref().and_then(Self::deadline))
+    }
+
+    pub(crate) fn current_trace() -> Option<TraceContext> {
+        CURRENT.with_borrow(|current| current.as_ref().and_then(|context| context.trace))
+    }
+
+    /// The trace that the call belongs to, if its caller, or this process, traces calls.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.trace
     }
 
     /// The message type's name.

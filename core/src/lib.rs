@@ -58,6 +58,7 @@
 //! | [`service`] | starts endpoints and connects gateways |
 //! | [`status`] | what a console shows |
 //! | [`token`] | the fencing token |
+//! | [`trace`] | spans that join caller and callee |
 //! | [`transport`] | the seam to a network |
 //!
 //! | feature | default | gives |
@@ -100,6 +101,7 @@ pub mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod token;
+pub mod trace;
 pub mod transport;
 mod watchdog;
 

@@ -22,6 +22,7 @@ use crate::{
     context::CallContext,
     error::{RpcError, RpcErrorKind, TimeoutPhase},
     gateway::FencingMode,
+    trace,
 };
 
 /// What became of an entry.
@@ -149,9 +150,14 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
                 reply.count_bytes(metrics.reply_bytes());
             }
         }
-        let call_context = CallContext::new(reply.call(), cancellation.clone());
+        let header = reply.header();
+        let caller = header.trace.as_deref().copied();
+        let name = core.address.endpoint().as_str();
+        let (trace, span) = trace::incoming(header.method, name, caller);
+        let call_context = CallContext::new(reply.call(), trace, cancellation.clone());
         let is_followed = reply.is_ask() || A::SERIAL || <A::Fencing as FencingMode>::FENCED;
         let (result, asked) = call_context.scope(|| {
+            let _entered = span.enter();
             catch_unwind(AssertUnwindSafe(|| {
                 let response = <A as Handler<M>>::handle(actor, message, context);
                 respond::<A, M>(response, is_followed, context)
@@ -186,7 +192,7 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
             Response::Later(receiver) => {
                 let pending = core.note_pending(reply.header().method, begun, (method, now));
                 let cancellation = asked.or(cancellation);
-                tokio::task::spawn_local(forward(receiver, reply, cancellation, pending));
+                tokio::task::spawn_local(forward(receiver, reply, cancellation, pending, span));
                 return Ran::Done;
             }
         }

@@ -186,6 +186,7 @@ impl<A: RpcEndpoint> Core<A> {
             deadline: None,
             check,
             caller: crate::transport::Caller::Local,
+            trace: None,
             bytes: size_of_val(&*job),
         };
         let queued = QueuedJob { header, job };

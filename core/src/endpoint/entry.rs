@@ -18,6 +18,7 @@ use crate::{
     error::{RpcError, RpcErrorKind},
     measure::count,
     reply::{Answer, Slot, dropped_unanswered},
+    trace::TraceContext,
     transport::{Caller, ReplySink},
 };
 
@@ -30,6 +31,7 @@ pub(crate) struct Header {
     pub(crate) deadline: Option<Instant>,
     pub(crate) check: TokenCheck,
     pub(crate) caller: Caller,
+    pub(crate) trace: Option<Box<TraceContext>>,
     /// What it counts for in the inbox: the encoded size, or the shallow size of a local message.
     pub(crate) bytes: usize,
 }

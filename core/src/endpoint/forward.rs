@@ -5,6 +5,7 @@ use std::future::{pending, poll_fn};
 use actix::Message;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{RpcEndpoint, core::Pending, entry::Reply};
 use crate::error::{RpcError, RpcErrorKind, TimeoutPhase};
@@ -17,6 +18,8 @@ pub(crate) async fn forward<A: RpcEndpoint, M: Message<Result: Send> + Send + 's
     reply: Reply<M>,
     cancellation: Option<CancellationToken>,
     pending: Pending<A>,
+    // Open until the call is answered.
+    _span: Span,
 ) {
     let begin = Instant::now();
     let (method, deadline) = (reply.header().method, reply.header().deadline);

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::{RpcError, RpcErrorKind},
+    trace::TraceContext,
     transport::{Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink},
 };
 
@@ -75,7 +76,7 @@ impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
 }
 
 impl<A: RpcEndpoint> Session<A> {
-    fn submit(&self, call: InboundCall, reply: Option<ReplySink>) {
+    fn submit(&self, call: InboundCall, reply: Option<ReplySink>, trace: Option<TraceContext>) {
         let InboundCall {
             method,
             payload,
@@ -94,6 +95,7 @@ impl<A: RpcEndpoint> Session<A> {
         };
         let name = self.core.methods.get(method).map_or("?", |m| m.name);
         let mut header = self.header(name, payload.len());
+        header.trace = trace.map(Box::new);
         let mut asked = None;
         if reply.is_some() {
             header.deadline = deadline;
@@ -118,6 +120,7 @@ impl<A: RpcEndpoint> Session<A> {
             deadline: None,
             check: self.check.clone(),
             caller: self.caller.clone(),
+            trace: None,
             bytes,
         }
     }
@@ -125,11 +128,19 @@ impl<A: RpcEndpoint> Session<A> {
 
 impl<A: RpcEndpoint> InboundSession for Session<A> {
     fn ask(&self, call: InboundCall, reply: ReplySink) {
-        self.submit(call, Some(reply));
+        self.submit(call, Some(reply), None);
+    }
+
+    fn ask_traced(&self, call: InboundCall, reply: ReplySink, trace: TraceContext) {
+        self.submit(call, Some(reply), Some(trace));
     }
 
     fn tell(&self, call: InboundCall) {
-        self.submit(call, None);
+        self.submit(call, None, None);
+    }
+
+    fn tell_traced(&self, call: InboundCall, trace: TraceContext) {
+        self.submit(call, None, Some(trace));
     }
 
     fn closed(&self) -> BoxFuture<'static, RpcError> {

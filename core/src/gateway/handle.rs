@@ -18,6 +18,7 @@ use crate::{
     reply::{Waiter, slot},
     service::Shared,
     token::FencingToken,
+    trace,
     transport::{Caller, RemoteSession, ReplySink},
 };
 
@@ -150,9 +151,13 @@ impl<G: RpcGateway> Gateway<G> {
     {
         let method = G::DESCRIPTOR.method_name(G::METHOD);
         let named = |error| (error, method);
+        let (trace, _span) = trace::outgoing(method, self.inner.address.endpoint().as_str());
         match &self.inner.link {
             Link::Remote(session) => G::encode(&message)
-                .and_then(|payload| session.tell(G::METHOD, payload))
+                .and_then(|payload| match trace {
+                    Some(trace) => session.tell_traced(G::METHOD, payload, *trace),
+                    None => session.tell(G::METHOD, payload),
+                })
                 .map_err(named),
             Link::Local { endpoint, gateway } => {
                 let check = self.inner.check(&**endpoint).map_err(named)?;
@@ -162,6 +167,7 @@ impl<G: RpcGateway> Gateway<G> {
                     deadline: None,
                     check,
                     caller: Caller::Local,
+                    trace,
                     bytes,
                 };
                 let call = if self.inner.shared.serializes(G::DESCRIPTOR, G::METHOD) {

@@ -13,6 +13,7 @@ use actix::Message;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::Span;
 
 use super::{
     Carries, GatewayInner, Link,
@@ -27,6 +28,7 @@ use crate::{
     },
     error::{RpcError, RpcErrorKind, TimeoutPhase},
     reply::Waiter,
+    trace,
     transport::{Caller, OutboundCall},
 };
 
@@ -43,6 +45,8 @@ pub struct Request<G: Carries<M>, M: Message<Result: Send>> {
     timer: Timer,
     place: &'static Location<'static>,
     step: Step<M>,
+    /// Open until the request ends.
+    span: Span,
     marker: std::marker::PhantomData<fn() -> G>,
 }
 
@@ -91,6 +95,7 @@ where
             timer: Timer::Idle,
             place: Location::caller(),
             step: Step::Unsent(message),
+            span: Span::none(),
             marker: std::marker::PhantomData,
         }
     }
@@ -159,12 +164,15 @@ where
 
     /// Sends the message; the next step, or why there is none.
     fn send(
-        &self,
+        &mut self,
         message: M,
         sent: Instant,
         deadline: Instant,
         caller: &Waker,
     ) -> Result<Step<M>, RpcError> {
+        let method = G::DESCRIPTOR.method_name(G::METHOD);
+        let (trace, span) = trace::outgoing(method, self.gateway.address.endpoint().as_str());
+        self.span = span;
         match &self.gateway.link {
             Link::Remote(session) => {
                 let payload = G::encode(&message)?;
@@ -173,16 +181,20 @@ where
                     payload,
                     deadline,
                 };
-                Ok(Step::Remote(session.ask(call)))
+                Ok(Step::Remote(match trace {
+                    Some(trace) => session.ask_traced(call, *trace),
+                    None => session.ask(call),
+                }))
             }
             Link::Local { endpoint, gateway } => {
                 let check = self.gateway.check(&**endpoint)?;
                 let header = move |bytes| Header {
-                    method: G::DESCRIPTOR.method_name(G::METHOD),
+                    method,
                     sent,
                     deadline: Some(deadline),
                     check,
                     caller: Caller::Local,
+                    trace,
                     bytes,
                 };
                 let (call, answer) = if self.gateway.shared.serializes(G::DESCRIPTOR, G::METHOD) {

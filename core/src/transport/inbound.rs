@@ -14,6 +14,7 @@ use crate::{
     endpoint::local::LocalEndpoint,
     error::{RpcError, RpcErrorKind},
     token::FencingToken,
+    trace::TraceContext,
 };
 
 /// The endpoints of one service by name. Cheap to clone; shared by the service and its transport.
@@ -142,6 +143,18 @@ pub trait InboundSession: Send + Sync + fmt::Debug + 'static {
     /// Puts a one-way message into the endpoint's inbox. What is not handled becomes a dead letter
     /// with its reason. `deadline` and `cancellation` of the call are not looked at.
     fn tell(&self, call: InboundCall);
+
+    /// [`ask`](Self::ask) by a caller that has told the span it calls from.
+    fn ask_traced(&self, call: InboundCall, reply: ReplySink, trace: TraceContext) {
+        let _ = trace;
+        self.ask(call, reply);
+    }
+
+    /// [`tell`](Self::tell) by a caller that has told the span it calls from.
+    fn tell_traced(&self, call: InboundCall, trace: TraceContext) {
+        let _ = trace;
+        self.tell(call);
+    }
 
     /// Resolves with the cause when the endpoint has ended. Whoever holds the future does not hold
     /// the endpoint.

@@ -11,6 +11,7 @@ use crate::{
     error::RpcError,
     gateway::GatewayDescriptor,
     token::FencingToken,
+    trace::TraceContext,
 };
 
 /// Carries calls to other processes. One a service; see
@@ -74,6 +75,35 @@ pub trait RemoteSession: Send + Sync + fmt::Debug + 'static {
     /// `Full` without credit, `Unreachable` without connection, `TooLarge`: in each case nothing
     /// was sent.
     fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError>;
+
+    /// [`ask`](Self::ask) with the span that the call is made from, for
+    /// [`InboundSession::ask_traced`](super::InboundSession::ask_traced) at the other side. A
+    /// transport that has no place for it leaves it out.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    fn ask_traced(
+        &self,
+        call: OutboundCall,
+        trace: TraceContext,
+    ) -> BoxFuture<'static, Result<Bytes, RpcError>> {
+        let _ = trace;
+        self.ask(call)
+    }
+
+    /// [`tell`](Self::tell) with the span that the message is sent from.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    fn tell_traced(
+        &self,
+        method: u16,
+        payload: Bytes,
+        trace: TraceContext,
+    ) -> Result<(), RpcError> {
+        let _ = trace;
+        self.tell(method, payload)
+    }
 
     /// True while calls can be sent.
     fn is_connected(&self) -> bool;

@@ -17,4 +17,5 @@ mod status;
 mod supervision;
 mod support;
 mod testing_kit;
+mod trace;
 mod ui;

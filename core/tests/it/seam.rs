@@ -8,6 +8,7 @@ use futures_core::future::BoxFuture;
 use lockkeeper_core::{
     Authority, FencingToken, codec,
     prelude::*,
+    trace::TraceContext,
     transport::{
         Caller, ConnectRequest, EndpointTable, Handshake, InboundCall, InboundSession,
         OutboundCall, RemoteSession, ReplySink, Transport,
@@ -91,6 +92,20 @@ impl RemoteSession for Session {
         })
     }
 
+    fn ask_traced(
+        &self,
+        call: OutboundCall,
+        trace: TraceContext,
+    ) -> BoxFuture<'static, Result<Bytes, RpcError>> {
+        let call = self.call(call.method, call.payload, Some(call.deadline));
+        let (sender, receiver) = oneshot::channel();
+        let reply = ReplySink::new(move |answer| {
+            let _ = sender.send(answer);
+        });
+        self.session.ask_traced(call, reply, trace);
+        Box::pin(async move { receiver.await.unwrap() })
+    }
+
     fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError> {
         self.session.tell(self.call(method, payload, None));
         Ok(())
@@ -144,7 +159,7 @@ fn call(payload: Bytes) -> InboundCall {
 }
 
 /// A caller's service whose calls go to `setup`'s, and the endpoint's address for it.
-fn wired(setup: &Setup) -> (RpcService, RpcAddress) {
+pub fn wired(setup: &Setup) -> (RpcService, RpcAddress) {
     let peer = setup.service.table().clone();
     let authority: Authority = "127.0.0.1:7000".parse().unwrap();
     let wire = Arc::new(Wire { authority, peer });

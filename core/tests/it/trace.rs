@@ -1,0 +1,81 @@
+//! Spans that join the two sides of a call.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use crate::{seam::wired, support::*};
+
+type Fields = BTreeMap<&'static str, String>;
+
+/// Keeps the fields of every span of calls.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<(&'static str, Fields)>>>);
+
+impl Spans {
+    fn take(&self) -> Vec<(&'static str, Fields)> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+struct Reader<'a>(&'a mut Fields);
+
+impl Visit for Reader<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let text = format!("{value:?}").trim_matches('"').to_owned();
+        self.0.insert(field.name(), text);
+    }
+}
+
+impl Subscriber for Spans {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "lockkeeper::rpc"
+    }
+
+    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
+        let mut fields = Fields::new();
+        attributes.record(&mut Reader(&mut fields));
+        let mut spans = self.0.lock().unwrap();
+        spans.push((attributes.metadata().name(), fields));
+        span::Id::from_u64(u64::try_from(spans.len()).unwrap())
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn assert_joined(spans: &[(&'static str, Fields)]) {
+    let [("rpc.send", send), ("rpc.handle", handle)] = spans else {
+        panic!("{spans:?}")
+    };
+    assert_eq!((&*send["method"], &*handle["method"]), ("Add", "Add"));
+    assert_eq!(send["trace_id"], handle["trace_id"]);
+    assert_eq!(send["span_id"], handle["parent_span_id"]);
+    assert_ne!(send["span_id"], handle["span_id"]);
+}
+
+#[test]
+fn spans_join_caller_and_callee_in_one_process_and_over_a_transport() {
+    let spans = Spans::default();
+    tracing::subscriber::with_default(spans.clone(), || {
+        run(async {
+            let setup = started().await;
+            setup.gateway.send(Add(1)).await.unwrap();
+            assert_joined(&spans.take());
+            let (caller, address) = wired(&setup);
+            let gateway = caller.connect::<TestGateway>(&address).await.unwrap();
+            gateway.send(Add(1)).await.unwrap();
+            assert_joined(&spans.take());
+        });
+    });
+}
