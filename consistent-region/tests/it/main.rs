@@ -3,6 +3,7 @@
 
 #[cfg(feature = "canal")]
 mod canal;
+mod contract;
 mod damage;
 mod full;
 mod numbers;
