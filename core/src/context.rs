@@ -19,7 +19,7 @@ thread_local! {
 pub struct CallContext {
     call: Arc<dyn HasHeader>,
     /// Of the span in which the call is handled.
-    trace: Option<TraceContext>,
+    trace: Option<Box<TraceContext>>,
     cancellation: Option<CancellationToken>,
 }
 
@@ -37,7 +37,7 @@ impl HasHeader for Header {
 impl CallContext {
     pub(crate) fn new(
         call: Arc<dyn HasHeader>,
-        trace: Option<TraceContext>,
+        trace: Option<Box<TraceContext>>,
         cancellation: Option<CancellationToken>,
     ) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl CallContext {
     }
 
     pub(crate) fn current_trace() -> Option<TraceContext> {
-        CURRENT.with_borrow(|current| current.as_ref().and_then(|context| context.trace))
+        CURRENT.with_borrow(|current| current.as_ref().and_then(Self::trace))
     }
 
     /// The trace that the call belongs to, if its caller, or this process, traces calls.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
-        self.trace
+        self.trace.as_deref().copied()
     }
 
     /// The message type's name.

@@ -55,12 +55,12 @@ pub(crate) fn outgoing(method: &'static str, endpoint: &str) -> (Option<Box<Trac
 pub(crate) fn incoming(
     method: &'static str,
     endpoint: &str,
-    caller: Option<TraceContext>,
-) -> (Option<TraceContext>, Span) {
+    caller: Option<&TraceContext>,
+) -> (Option<Box<TraceContext>>, Span) {
     if !enabled!(target: "lockkeeper::rpc", Level::DEBUG) {
-        return (caller, Span::none());
+        return (caller.copied().map(Box::new), Span::none());
     }
-    let context = TraceContext::child_of(caller);
+    let context = TraceContext::child_of(caller.copied());
     let span = debug_span!(
         target: "lockkeeper::rpc",
         "rpc.handle",
@@ -70,5 +70,5 @@ pub(crate) fn incoming(
         span_id = %format_args!("{:016x}", context.span_id),
         parent_span_id = %format_args!("{:016x}", caller.map_or(0, |caller| caller.span_id)),
     );
-    (Some(context), span)
+    (Some(Box::new(context)), span)
 }

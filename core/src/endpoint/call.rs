@@ -151,7 +151,7 @@ impl<A: RpcEndpoint> CallScope<'_, A> {
             }
         }
         let header = reply.header();
-        let caller = header.trace.as_deref().copied();
+        let caller = header.trace.as_deref();
         let name = core.address.endpoint().as_str();
         let (trace, span) = trace::incoming(header.method, name, caller);
         let call_context = CallContext::new(reply.call(), trace, cancellation.clone());
