@@ -1,4 +1,5 @@
 //! The example clusters and the parts that their programs share.
 
 pub mod counter;
+pub mod leader;
 pub mod orders;

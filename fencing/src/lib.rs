@@ -6,7 +6,7 @@
 //! | [`clock`] | a clock that goes on while the machine sleeps, and the deadline of a leadership |
 //! | [`election`] | contenders, the service, and the border to drivers |
 //! | [`retrieval`] | a watch of who leads |
-//! | [`driver`] | the drivers: in process, lease files, ZooKeeper |
+//! | [`driver`] | the drivers: in process, lease files, ZooKeeper, etcd, Kubernetes |
 //! | [`LeaderGateway`] | calls that follow the leader |
 //! | [`registration`] | registering at a leader, until it is accepted or rejected |
 //! | [`heartbeat`] | does the other endpoint still work? |

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod counter;
+mod leader;
 mod migration;
 mod support;

@@ -1,0 +1,73 @@
+//! The example `leader`: processes are killed and the counter goes on.
+
+use std::process::Command;
+
+/// What it prints, line by line.
+fn run(arguments: &[&str]) -> Vec<String> {
+    let ran = Command::new(env!("CARGO_BIN_EXE_leader"))
+        .args(["--calls", "30", "--kills", "2", "--pause-ms", "1"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(ran.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{text}\n{errors}");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn check(lines: &[String]) {
+    let leaders: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains(" leads: epoch "))
+        .collect();
+    assert!(leaders.len() >= 3, "each kill has its successor: {lines:?}");
+    let last = lines.last().unwrap();
+    assert_eq!(last, "counter 30 after 30 calls, 2 leaders killed");
+}
+
+#[test]
+fn the_counter_goes_on_over_killed_leaders() {
+    check(&run(&[]));
+}
+
+#[test]
+fn a_server_driver_without_its_server_is_told() {
+    let ran = Command::new(env!("CARGO_BIN_EXE_leader"))
+        .args(["--driver", "zookeeper"])
+        .output()
+        .unwrap();
+    assert!(!ran.status.success());
+    let errors = String::from_utf8(ran.stderr).unwrap();
+    assert!(errors.contains("needs --server"), "{errors}");
+}
+
+/// On servers; their addresses are in the environment (`tests/services/up` prints them).
+mod real {
+    use super::{check, run};
+
+    fn on(driver: &str, variable: &str) {
+        let Ok(server) = std::env::var(variable) else {
+            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+            assert!(
+                !in_ci,
+                "{variable} is not set, and in CI nothing may be skipped"
+            );
+            return println!("SKIPPED the example leader on {driver}: set {variable}=host:port");
+        };
+        let root = format!("/lockkeeper-test-leader-{}", std::process::id());
+        check(&run(&[
+            "--driver", driver, "--server", &server, "--root", &root,
+        ]));
+    }
+
+    #[test]
+    fn the_counter_goes_on_over_killed_leaders_on_zookeeper() {
+        on("zookeeper", "LOCKKEEPER_ZOOKEEPER");
+    }
+
+    #[cfg(feature = "etcd")]
+    #[test]
+    fn the_counter_goes_on_over_killed_leaders_on_etcd() {
+        on("etcd", "LOCKKEEPER_ETCD");
+    }
+}
