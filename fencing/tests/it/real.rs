@@ -4,6 +4,8 @@
 mod etcd;
 #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 mod guard_stores;
+#[cfg(feature = "etcd")]
+mod partitions;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod stopped;
 #[cfg(feature = "zookeeper")]

@@ -224,7 +224,7 @@ async fn child() {
     service.close().await;
 }
 
-struct Process {
+pub(crate) struct Process {
     child: Child,
     orders: ChildStdin,
     told: Receiver<String>,
@@ -232,7 +232,21 @@ struct Process {
 
 impl Process {
     fn start(place: &Place) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Process::start_within(place, None)
+    }
+
+    /// A process in that network namespace.
+    pub(crate) fn start_within(place: &Place, namespace: Option<&str>) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = match namespace {
+            Some(namespace) => {
+                let mut within = Command::new("ip");
+                within.args(["netns", "exec", namespace]).arg(program);
+                within
+            }
+            None => Command::new(program),
+        };
+        let mut child = command
             .args(["--exact", "stopped::child", "--nocapture"])
             .env(PLACE, place.to_text())
             .stdin(Stdio::piped())
@@ -265,12 +279,12 @@ impl Process {
         process
     }
 
-    fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         self.order("enter");
         self.expect("entered");
     }
 
-    fn order(&mut self, order: &str) {
+    pub(crate) fn order(&mut self, order: &str) {
         writeln!(self.orders, "{order}").unwrap();
     }
 
@@ -278,11 +292,11 @@ impl Process {
         self.told.recv_timeout(LIMIT).unwrap()
     }
 
-    fn expect(&self, expected: &str) {
+    pub(crate) fn expect(&self, expected: &str) {
         assert_eq!(self.told(), expected);
     }
 
-    fn acted(&mut self) -> ManifestId {
+    pub(crate) fn acted(&mut self) -> ManifestId {
         self.order("act never");
         let told = self.told();
         let manifest = told
@@ -293,12 +307,12 @@ impl Process {
         ManifestId { sequence, epoch }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// What is told about its last order; grants may be told meanwhile.
-    fn verdict(&self) -> String {
+    pub(crate) fn verdict(&self) -> String {
         loop {
             let told = self.told();
             if told != "granted" {
