@@ -377,6 +377,9 @@ impl RegionCoordinator {
             RegionEvent::CutCompleted(cut) => {
                 tracing::info!(region, seq = cut.seq, took = ?cut.took, "cut completed");
             }
+            RegionEvent::NoCut { since, state } => {
+                tracing::warn!(region, ?since, ?state, "no cut has completed for long");
+            }
             other => tracing::info!(region, ?other, "event"),
         }
         // Nobody listens: nobody is told.

@@ -29,12 +29,14 @@ mod simulation;
 #[cfg(test)]
 mod table;
 mod view;
+mod watchdog;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::reset::Resetting;
 use self::round::Round;
+use self::watchdog::Watchdog;
 use super::event::{Action, Beginning, CommandRefused, Event, Moment, RequestId};
 use super::members::Members;
 use super::record::{ENTRY_FORMAT, Entry, Record};
@@ -64,6 +66,7 @@ pub(crate) struct Machine {
     /// Start operators that have produced their last tuple, in this attempt.
     ended: BTreeSet<InstanceId>,
     wishes: Wishes,
+    watchdog: Option<Watchdog>,
     stale: u64,
     actions: Vec<Action>,
     #[cfg(test)]
@@ -88,6 +91,8 @@ enum State {
     },
     Processing {
         next_cut: Option<Moment>,
+        /// No cut before that, whoever asks for it.
+        not_before: Moment,
     },
     Round(Round),
     Resetting(Resetting),
@@ -154,11 +159,13 @@ impl Machine {
             members,
             ended: BTreeSet::new(),
             wishes,
+            watchdog: None,
             stale: 0,
             actions: Vec::new(),
             #[cfg(test)]
             broken: None,
         };
+        machine.calm_watchdog(now);
         machine.append();
         let actions = std::mem::take(&mut machine.actions);
         (machine, actions)
@@ -221,6 +228,7 @@ impl Machine {
             self.state_deadline(),
             self.append_again,
             self.members.next_expiry(),
+            self.watchdog_due(),
         ];
         deadlines.into_iter().flatten().chain(resends).min()
     }
@@ -237,6 +245,7 @@ impl Machine {
             self.look_for_places(now);
         }
         self.pass_state_time(now);
+        self.ask_watchdog(now);
         self.push_due(now);
     }
 
@@ -283,7 +292,7 @@ impl Machine {
                 let places = self.place_deadline(*since);
                 [failed, places].into_iter().flatten().min()
             }
-            State::Processing { next_cut } => *next_cut,
+            State::Processing { next_cut, .. } => *next_cut,
             State::Round(round) => round.deadline(),
             State::Resetting(resetting) => Some(resetting.next_deadline()),
             State::Ending { deadline, .. } => Some(*deadline),
@@ -426,20 +435,32 @@ impl Machine {
 
     /// Tuples flow (again): the next cut is a period away, or due now.
     fn process(&mut self, now: Moment) {
-        let next_cut = self.settings.period.map(|period| now + period);
-        self.state = State::Processing { next_cut };
+        let min_pause = self.settings.min_pause;
+        let period = self.settings.period;
+        self.state = State::Processing {
+            next_cut: period.map(|period| now + period.max(min_pause)),
+            not_before: now + min_pause,
+        };
         self.grant_wishes(now);
     }
 
     /// Begins what was waited with until tuples flow.
     fn grant_wishes(&mut self, now: Moment) {
-        if !matches!(self.state, State::Processing { .. }) {
+        let is_last = self.wishes.stop || self.all_ended();
+        let State::Processing {
+            next_cut,
+            not_before,
+        } = &mut self.state
+        else {
             return;
-        }
+        };
         if let Some(reason) = self.wishes.reset.take() {
             self.reset(now, reason);
-        } else if self.wishes.stop || self.all_ended() {
+        } else if is_last {
             self.begin_round(now, true);
+        } else if self.wishes.cut && now < *not_before {
+            let soon = next_cut.map_or(*not_before, |next| next.min(*not_before));
+            *next_cut = Some(soon);
         } else if self.wishes.cut {
             self.begin_round(now, false);
         }

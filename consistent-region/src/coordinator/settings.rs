@@ -61,6 +61,10 @@ pub struct CoordinatorSettings {
     /// Time between two cuts, counted from the end of the last cut or reset, so that rounds never
     /// pile up; `None` (the default): only when asked for. At least 1 ms.
     pub period: Option<Duration>,
+    /// Shortest time between the end of a cut or reset and the next cut, whoever asks for it; a
+    /// region that is stopped or has ended takes its last cut at once. Default 0. Not for sources
+    /// that need a cut to go on, beyond what their buffers hold meanwhile.
+    pub min_pause: Duration,
     /// Limit for drain and checkpoint together, including the non-blocking tail. Default 180 s.
     pub drain_timeout: Duration,
     /// Limit for one reset attempt. Default 180 s.
@@ -107,6 +111,7 @@ impl CoordinatorSettings {
             region: region.into(),
             shape,
             period: None,
+            min_pause: Duration::ZERO,
             drain_timeout: Duration::from_secs(180),
             reset_timeout: Duration::from_secs(180),
             max_consecutive_reset_attempts: 5,

@@ -157,6 +157,14 @@ pub enum RegionEvent {
         /// What it said.
         reason: String,
     },
+    /// No cut has completed for three periods; told again after six, twelve and so on. The region
+    /// may be waiting for workers, or its rounds or resets may take too long: `state` says which.
+    NoCut {
+        /// Since the last completed cut, or since this coordinator began to lead.
+        since: Duration,
+        /// Where the region stands.
+        state: RegionState,
+    },
     /// Every operator of the system has to know: see the state's reason.
     Failed {
         /// Why.

@@ -273,6 +273,7 @@ impl Machine {
     fn completed(&mut self, now: Moment, round: Round, number: u64, given_up: Option<String>) {
         let (seq, last, for_good) = (round.seq, round.last, round.last && self.all_ended());
         self.complete_in_record(seq, number);
+        self.calm_watchdog(now);
         self.seq = seq + 1;
         let resumed = round.is_resumed();
         self.tell(RegionEvent::CutCompleted(Box::new(summary(&round, now))));

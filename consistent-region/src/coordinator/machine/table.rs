@@ -7,9 +7,12 @@ use super::bench::{
     Bench, DRAIN_TIMEOUT, MOST_RESETS, PERIOD, RESET_TIMEOUT, checkpoint_done, failed, instance,
     settings,
 };
+use std::time::Duration;
+
 use super::{Event, Moment};
 use crate::coordinator::event::Beginning;
 use crate::coordinator::record::Record;
+use crate::coordinator::settings::CoordinatorSettings;
 use crate::coordinator::status::{RegionEvent, RegionState};
 use crate::protocol::{Order, ProgressEvent};
 
@@ -395,4 +398,53 @@ fn every_change_of_state_is_told() {
         })
         .collect();
     assert_eq!(told, [Draining, Pending, Processing]);
+}
+
+/// A cut that is asked for too early comes when the pause is over; a last one comes at once.
+#[test]
+fn p9_a_cut_that_is_asked_for_waits_until_the_shortest_pause_is_over() {
+    let pause = PERIOD * 2;
+    let mut bench = Bench::open(
+        CoordinatorSettings {
+            min_pause: pause,
+            ..settings()
+        },
+        Beginning::default(),
+    );
+    bench.join_all();
+    bench.all_say(&ProgressEvent::ResetDone);
+    let request = bench.request();
+    bench.feed(Event::CutRequested { request });
+    bench.wait(pause - Duration::from_millis(1));
+    assert_eq!(bench.state(), Processing);
+    bench.wait(Duration::from_millis(1));
+    assert_eq!(bench.state(), Draining);
+    bench.all_say(&checkpoint_done());
+    let request = bench.request();
+    bench.feed(Event::StopRequested { request });
+    assert_eq!(bench.state(), Draining);
+}
+
+#[test]
+fn p4_a_region_without_a_cut_for_three_periods_says_so() {
+    for state in [Started, Unhealthy, Draining] {
+        let mut bench = Bench::at(state);
+        let mut told = Vec::new();
+        for _ in 0..13 {
+            bench.wait(PERIOD);
+            told.push(bench.told.drain(..).any(
+                |event| matches!(event, RegionEvent::NoCut { state: now, .. } if now == state),
+            ));
+        }
+        assert!(told[..3].contains(&true), "{state:?} {told:?}");
+        let times = told.iter().filter(|told| **told).count();
+        assert_eq!(times, 3, "after 3, 6 and 12 periods: {state:?} {told:?}");
+    }
+    let mut bench = Bench::at(Processing);
+    for _ in 0..10 {
+        bench.wait(PERIOD);
+        bench.all_say(&checkpoint_done());
+    }
+    let silent = |event: &RegionEvent| !matches!(event, RegionEvent::NoCut { .. });
+    assert!(bench.told.iter().all(silent), "{:?}", bench.told);
 }
