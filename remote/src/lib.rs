@@ -62,6 +62,22 @@
 //! or say [`RemoteBuilder::allow_insecure`]. Who was let in is believed where it says that it
 //! listens, and gets the calls to that address; there are no rights within a service.
 //!
+//! # What is seen
+//!
+//! The service's status registry has a source `connections of HOST:PORT`, and whatever recorder of
+//! the `metrics` façade is installed gets
+//!
+//! | name | kind | unit |
+//! |---|---|---|
+//! | `lockkeeper_remote_connections` | gauge | connections |
+//! | `lockkeeper_remote_calls_in_flight` | gauge | calls of this process to others |
+//! | `lockkeeper_remote_received_bytes_total`, `…_sent_bytes_total` | counter | bytes of frames |
+//! | `lockkeeper_remote_reconnects_total` | counter | sessions that were opened anew |
+//! | `lockkeeper_remote_without_credit_total` | counter | one-way messages refused with `Full` |
+//! | `lockkeeper_remote_refused_total` | counter, by `reason` | strangers |
+//!
+//! # When not to use it
+//!
 //! Not for streams of bulk data (a message is held whole on both sides), and not for what must
 //! arrive although a process dies: a one-way message may be lost with its connection, and a call
 //! whose outcome is unknown may or may not have run.
@@ -75,6 +91,7 @@
 //! | `link` | a connection with its socket, on the I/O thread |
 //! | `peers` | which connection leads to which process |
 //! | `security` | TLS and shared keys |
+//! | `meters`, `status` | what is counted, and shown |
 //! | `session` | a gateway's session, which outlives its connection |
 //! | `shared`, `listener`, `transport` | dialling, accepting, the seam to core |
 //! | `builder`, `settings` | what a user sets |
@@ -86,6 +103,7 @@ mod io_thread;
 mod link;
 mod listener;
 mod lost;
+mod meters;
 mod peers;
 pub mod prelude;
 mod quiet_log;

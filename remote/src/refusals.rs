@@ -25,6 +25,7 @@ impl Refusals {
     }
 
     fn add(&self, reason: &'static str, text: Option<String>) {
+        crate::meters::refused(reason);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *seen.counts.entry(reason).or_default() += 1;
         seen.last = text.or_else(|| Some(reason.to_owned()));

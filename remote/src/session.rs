@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::connection::OpenEnd;
 use crate::errors;
 use crate::link::{Asked, LinkHandle, Request};
+use crate::meters;
 use crate::shared::Shared;
 use crate::wire::{Connect, Tell};
 
@@ -145,7 +146,9 @@ impl Inner {
                         asked,
                     });
                     let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-                    *present = Some(Arc::clone(&binding));
+                    if present.replace(Arc::clone(&binding)).is_some() {
+                        meters::reconnected();
+                    }
                     return Ok(binding);
                 }
                 Some(OpenEnd::Refused(fault)) => return Err(self.refused(fault.into())),
@@ -267,6 +270,7 @@ impl Inner {
             RpcError::new(RpcErrorKind::Full, text).with_outcome(Outcome::NotSent)
         };
         if !binding.asked.spend(size) {
+            meters::without_credit();
             return Err(full(
                 "the endpoint has given no credit for more one-way messages; those before have to \
                  be handled first",

@@ -173,7 +173,6 @@ impl<H: Host> Connection<H> {
     }
 
     /// Calls of this side that have not come back.
-    #[cfg(test)]
     pub(crate) fn calls_in_flight(&self) -> usize {
         self.calls.len()
     }

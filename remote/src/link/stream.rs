@@ -107,6 +107,11 @@ impl FrameStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Bytes of the frames that were read since this was called last.
+    pub(super) fn take_received(&mut self) -> u64 {
+        self.frames.decoder_mut().take_decoded()
+    }
+
     pub(super) fn get_mut(&mut self) -> &mut BoxStream {
         self.frames.get_mut()
     }

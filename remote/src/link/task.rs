@@ -23,6 +23,7 @@ use crate::connection::{
 };
 use crate::errors;
 use crate::lost::Lost;
+use crate::meters::Meters;
 use crate::quiet_log::QuietLog;
 use crate::wire::{Connect, Fault, FrameCodec, Grant, WireError};
 
@@ -87,6 +88,7 @@ pub(crate) struct LinkTask {
     events: VecDeque<Event<Shell>>,
     actions: Vec<Action<Shell>>,
     closing: Option<Loss>,
+    meters: Meters,
 }
 
 impl LinkTask {
@@ -123,6 +125,7 @@ impl LinkTask {
             events: VecDeque::new(),
             actions: Vec::new(),
             closing: None,
+            meters: Meters::new(),
         }
     }
 
@@ -153,6 +156,8 @@ impl LinkTask {
             }
             self.collect();
             self.write();
+            self.meters.received(self.stream.take_received());
+            self.meters.calls(self.machine.calls_in_flight());
         }
         self.finish().await;
     }
@@ -187,7 +192,10 @@ impl LinkTask {
 
     fn wrote(&mut self, wrote: std::io::Result<usize>) {
         match wrote {
-            Ok(size) => self.step(Event::Wrote(size)),
+            Ok(size) => {
+                self.meters.sent(size);
+                self.step(Event::Wrote(size));
+            }
             Err(error) => self.step(Event::Broken(Loss::Io(error.kind()))),
         }
     }

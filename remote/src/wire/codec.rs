@@ -17,13 +17,19 @@ const RESERVE: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct FrameCodec {
     limit: u32,
+    decoded: u64,
 }
 
 impl FrameCodec {
     /// A codec that neither takes nor makes a frame of more than `limit` bytes after the length
     /// field.
     pub(crate) fn new(limit: u32) -> Self {
-        Self { limit }
+        Self { limit, decoded: 0 }
+    }
+
+    /// Bytes of the frames that were decoded since this was called last.
+    pub(crate) fn take_decoded(&mut self) -> u64 {
+        std::mem::take(&mut self.decoded)
     }
 }
 
@@ -56,6 +62,7 @@ impl Decoder for FrameCodec {
             return Ok(None);
         }
         source.advance(LENGTH);
+        self.decoded += u64::try_from(LENGTH + length).unwrap_or(u64::MAX);
         Frame::from_body(source.split_to(length).freeze()).map(Some)
     }
 }

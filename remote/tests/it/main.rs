@@ -15,4 +15,5 @@ mod handshake;
 mod peer;
 mod processes;
 mod python;
+mod status;
 mod support;
