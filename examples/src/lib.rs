@@ -3,3 +3,4 @@
 pub mod counter;
 pub mod leader;
 pub mod orders;
+pub mod tail;

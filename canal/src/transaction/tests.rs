@@ -1,3 +1,5 @@
+//! Transactions that batches cut, halves that never end, and the limit.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Turns, take-overs and releases step by step, and never two active whatever is lost, late or held.
+
 use super::*;
 use proptest::prelude::*;
 
