@@ -74,18 +74,18 @@ impl Replay {
     /// # Errors
     /// [`Divergence`] when no start is possible any more, or when none can be told from the others.
     pub fn give(&mut self, history: &History, entry: Seen) -> Result<Verdict, Divergence> {
-        let known_anchor = entry.anchor
-            && (history.first()..history.end()).any(|index| {
-                history
-                    .get(index)
-                    .is_some_and(|seen| seen.fingerprint == entry.fingerprint)
-            });
         let given = self.given;
+        let known_anchor = std::cell::LazyCell::new(|| {
+            entry.anchor
+                && (history.first()..history.end())
+                    .filter_map(|index| history.get(index))
+                    .any(|seen| seen.fingerprint == entry.fingerprint)
+        });
         self.starts
             .retain(|start| match history.get(start + given) {
                 Some(seen) => seen.fingerprint == entry.fingerprint,
                 // beyond the end it must be new, and an anchor that is known is not
-                None => !known_anchor,
+                None => !*known_anchor,
             });
         self.given += 1;
         match self.starts.as_slice() {
