@@ -5,9 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::InstanceId;
+use crate::store::Encoding;
 
-/// The newest manifest format that this version writes, and the newest it reads.
-pub const MANIFEST_FORMAT: u32 = 1;
+/// The newest manifest format that this version writes, and the newest it reads. Format 2 says how
+/// objects are encoded; those of format 1 are as their operators wrote them.
+pub const MANIFEST_FORMAT: u32 = 2;
 
 /// One complete cut of a region, as published in its checkpoint store (JSON).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,14 +45,17 @@ pub struct ObjectRecord {
     pub instance: InstanceId,
     /// The object's name in the store.
     pub object: String,
-    /// Its length in bytes.
+    /// Its length in bytes, as it is stored.
     pub length: u64,
-    /// CRC-32 (IEEE) of its bytes.
+    /// CRC-32 (IEEE) of its bytes, as they are stored.
     pub crc32: u32,
     /// The operator's `STATE_TYPE`.
     pub state_type: String,
     /// The operator's `STATE_VERSION`.
     pub state_version: u32,
+    /// How the object's bytes are to be read.
+    #[serde(default)]
+    pub encoding: Encoding,
 }
 
 /// What a sink staged for a cut, in the sink's own words.

@@ -2,8 +2,16 @@
 //!
 //! All calls block; the region's actors run them off their arbiters.
 //!
-//! Back ends: [`FileStore`] (a folder) and [`MemoryStore`] (tests, and regions that need not
-//! survive their process). [`read_verified`] is how objects are read.
+//! | store | for | what can be lost |
+//! |---|---|---|
+//! | [`FileStore`] | the processes of one host | all of it, with the disk |
+//! | `RedisStore` (feature `redis`) | several hosts, small state | what a fail-over or a restored copy lacks; it is noticed |
+//! | `ObjectStorageStore` (feature `object-store`) | several hosts, large state | nothing that was answered |
+//! | [`RecordStore`] | other places that have a guard store | as there |
+//! | [`MemoryStore`] | tests, and regions that need not survive their process | all of it, with the process |
+//!
+//! [`write_state`] and [`read_state`] are how operators' state is written, compressed where that
+//! pays, and read back; [`read_verified`] reads what is stored.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod contract;
@@ -12,6 +20,12 @@ mod failing;
 mod file;
 mod memory;
 mod name;
+#[cfg(feature = "object-store")]
+mod object_storage;
+mod records;
+#[cfg(feature = "redis")]
+mod redis;
+mod state;
 mod verify;
 
 use std::io;
@@ -25,6 +39,12 @@ pub use self::failing::FailingStore;
 pub use self::file::FileStore;
 pub use self::memory::MemoryStore;
 pub use self::name::{ObjectName, object_name};
+#[cfg(feature = "object-store")]
+pub use self::object_storage::ObjectStorageStore;
+pub use self::records::RecordStore;
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisSettings, RedisStore};
+pub use self::state::{Compression, Encoding, read_state, write_state};
 pub use self::verify::{VerifyingReader, read_verified, verify};
 
 /// Writes the content of an object.
@@ -55,6 +75,11 @@ pub trait CheckpointStore: Send + Sync + std::fmt::Debug + 'static {
     /// Where the region's log lies: what the coordinators guard with fences (see
     /// [`lockkeeper_fencing::guard`]). Each call opens it anew.
     fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError>;
+
+    /// How operators' state is to be written ([`write_state`]).
+    fn compression(&self) -> Compression {
+        Compression::default()
+    }
 
     /// Names the back end and the place in logs and errors.
     fn location(&self) -> String;

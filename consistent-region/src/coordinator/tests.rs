@@ -191,6 +191,7 @@ impl Scripted {
             crc32: written.crc32,
             state_type: "text".to_owned(),
             state_version: 1,
+            encoding: crate::store::Encoding::Plain,
         }];
         let (instance, token, can_take_back) = (instance(), vec![1], self.can_take_back);
         let tokens = vec![CommitToken {

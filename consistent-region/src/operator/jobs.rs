@@ -3,14 +3,13 @@
 //! Runs on tokio's blocking pool; every job owns what it needs.
 
 use std::any::Any;
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::manifest::ObjectRecord;
 use crate::point::Point;
 use crate::protocol::{InstanceTimings, Stamp};
-use crate::store::{CheckpointStore, StoreError, object_name, read_verified};
+use crate::store::{CheckpointStore, StoreError, object_name, read_state, write_state};
 use crate::worker::LeaseLost;
 
 use super::control::{Restore, StagedToken};
@@ -49,11 +48,7 @@ pub(crate) fn checkpoint(
                 term, seq, attempt, ..
             } = cut;
             let name = object_name(Stamp { term, seq, attempt }, context.instance());
-            let mut write = Some(write);
-            let written = store.write_object(&name, &mut |to| match write.take() {
-                Some(write) => write(to),
-                None => Err(std::io::Error::other("the state can be written only once")),
-            })?;
+            let (written, encoding) = write_state(store, &name, write)?;
             timings.bytes = written.length;
             Some(ObjectRecord {
                 instance: context.instance().clone(),
@@ -62,6 +57,7 @@ pub(crate) fn checkpoint(
                 crc32: written.crc32,
                 state_type: label.state_type.to_owned(),
                 state_version: label.state_version,
+                encoding,
             })
         }
     };
@@ -112,7 +108,7 @@ pub(crate) fn restore(
         Restore::Cut {
             object: Some(record),
             ..
-        } => Some(read(store, record)?),
+        } => Some(read_state(store, record)?),
         _ => None,
     };
     if let (Some(committer), false) = (committer, matches!(restore, Restore::First)) {
@@ -129,13 +125,6 @@ pub(crate) fn restore(
         committer.abort_all_except(tokens)?;
     }
     Ok(object)
-}
-
-/// Reads an object whole, so that no operator sees a part of damaged state.
-fn read(store: &dyn CheckpointStore, record: &ObjectRecord) -> Result<Vec<u8>, OperatorError> {
-    let mut bytes = Vec::new();
-    read_verified(store, record)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 pub(crate) fn microseconds(since: Instant) -> u64 {

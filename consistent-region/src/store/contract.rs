@@ -6,7 +6,9 @@
 use std::io;
 use std::io::Read;
 
-use super::{CheckpointStore, StoreError, Written, read_verified, verify};
+use super::{
+    CheckpointStore, Encoding, StoreError, Written, read_state, read_verified, verify, write_state,
+};
 use crate::manifest::ObjectRecord;
 use crate::protocol::InstanceId;
 
@@ -14,6 +16,7 @@ use crate::protocol::InstanceId;
 pub fn all(store: &dyn CheckpointStore) {
     what_is_written_is_read_back(store);
     a_large_object_streams(store);
+    state_comes_back_compressed_or_not(store);
     a_name_is_written_once(store);
     a_failed_write_leaves_no_object(store);
     a_missing_object_is_missing(store);
@@ -29,7 +32,7 @@ fn write(store: &dyn CheckpointStore, name: &str, bytes: &[u8]) -> Written {
     }
 }
 
-fn record(name: &str, written: Written) -> ObjectRecord {
+pub(super) fn record(name: &str, written: Written) -> ObjectRecord {
     ObjectRecord {
         instance: InstanceId {
             operator: "contract".to_owned(),
@@ -40,6 +43,7 @@ fn record(name: &str, written: Written) -> ObjectRecord {
         crc32: written.crc32,
         state_type: "contract".to_owned(),
         state_version: 1,
+        encoding: Encoding::Plain,
     }
 }
 
@@ -84,6 +88,25 @@ pub fn a_large_object_streams(store: &dyn CheckpointStore) {
     };
     assert_eq!(written.length, 5_000_000);
     assert!(verify(store, &record(name, written)).is_ok());
+}
+
+/// Whatever the store's compression is.
+pub fn state_comes_back_compressed_or_not(store: &dyn CheckpointStore) {
+    for (name, length) in [("1.1.0.short.0", 100), ("1.1.0.long.0", 1_000_000)] {
+        let state: Vec<u8> = (0..=250_u8).cycle().take(length).collect();
+        let (written, encoding) = match write_state(store, name, |to| to.write_all(&state)) {
+            Ok(written) => written,
+            Err(error) => panic!("{error}"),
+        };
+        let record = ObjectRecord {
+            encoding,
+            ..record(name, written)
+        };
+        match read_state(store, &record) {
+            Ok(read) => assert!(read == state, "{name} comes back as another"),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// The second writer is told, the first content stays.

@@ -2,18 +2,27 @@
 
 use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lockkeeper_fencing::guard::GuardStore;
 
-use super::{CheckpointStore, StoreError, WriteObject, Written};
+use super::{CheckpointStore, Compression, StoreError, WriteObject, Written};
 
-/// Wraps a store: writes fail, or objects come back damaged, as ordered.
+/// Wraps a store: writes fail or wait, or objects come back damaged, as ordered.
 #[derive(Debug)]
 pub struct FailingStore<S> {
     inner: S,
     failing_writes: AtomicUsize,
     damaged: Mutex<Vec<String>>,
+    held: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    on: bool,
+    waiting: usize,
 }
 
 impl<S: CheckpointStore> FailingStore<S> {
@@ -23,12 +32,49 @@ impl<S: CheckpointStore> FailingStore<S> {
             inner,
             failing_writes: AtomicUsize::new(0),
             damaged: Mutex::default(),
+            held: Mutex::default(),
+            changed: Condvar::new(),
         }
     }
 
     /// The next `count` writes of objects fail half-way with "no space left on device".
     pub fn fail_writes(&self, count: usize) {
         self.failing_writes.store(count, Ordering::SeqCst);
+    }
+
+    /// Writes of objects wait from now on, as on a slow disk, until they are
+    /// [released](Self::release_writes).
+    pub fn hold_writes(&self) {
+        self.held().on = true;
+    }
+
+    /// The writes that wait go on.
+    pub fn release_writes(&self) {
+        self.held().on = false;
+        self.changed.notify_all();
+    }
+
+    /// Blocks until a write waits; `false` when none has come within `limit`.
+    pub fn wait_for_held_writes(&self, limit: Duration) -> bool {
+        let none = |held: &mut Held| held.waiting == 0;
+        let waited = self.changed.wait_timeout_while(self.held(), limit, none);
+        let (_held, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        !result.timed_out()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while_held(&self) {
+        let mut held = self.held();
+        if !held.on {
+            return;
+        }
+        held.waiting += 1;
+        self.changed.notify_all();
+        let waited = self.changed.wait_while(held, |held| held.on);
+        waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
     /// From now on the last byte of `name` is read as another.
@@ -50,6 +96,7 @@ impl<S: CheckpointStore> FailingStore<S> {
 
 impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
     fn write_object(&self, name: &str, write: WriteObject<'_>) -> Result<Written, StoreError> {
+        self.wait_while_held();
         let take_one = |left: usize| left.checked_sub(1);
         let ordering = Ordering::SeqCst;
         let fails = self
@@ -99,6 +146,10 @@ impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
 
     fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
         self.inner.guard_store()
+    }
+
+    fn compression(&self) -> Compression {
+        self.inner.compression()
     }
 
     fn location(&self) -> String {

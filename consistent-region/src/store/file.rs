@@ -5,6 +5,7 @@
 //! failure on the way removes what was written; what a killed process leaves behind is found by
 //! its name and swept.
 
+use std::fmt;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use lockkeeper_fencing::guard::{FileGuardStore, GuardStore};
 use uuid::Uuid;
 
-use super::{CheckpointStore, StoreError, WriteObject, Written, name};
+use super::{CheckpointStore, Compression, StoreError, WriteObject, Written, name};
 
 /// Unfinished objects are called `.part-<uuid>-<name>`.
 const UNFINISHED: &str = ".part-";
@@ -26,10 +27,39 @@ const BUFFER: usize = 256 * 1024;
 ///
 /// The folder must be on a file system with hard links that all processes of the region share.
 /// Losing it loses the region's state: it is as durable as its disk.
+///
+/// A flush that failed is never tried again as if it had not: the kernel may have dropped the pages that
+/// it could not write, and a second flush would succeed without them. The object is given up, and the
+/// region writes a whole new one.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
     log: PathBuf,
+    compression: Compression,
+    flush: Flush,
+}
+
+/// Flushes a file or folder to the medium.
+#[derive(Clone)]
+struct Flush(Arc<FlushFile>);
+
+type FlushFile = dyn Fn(&File) -> io::Result<()> + Send + Sync;
+
+impl fmt::Debug for Flush {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Flush")
+    }
+}
+
+impl Flush {
+    fn file(&self, file: &File) -> io::Result<()> {
+        (self.0)(file)
+    }
+
+    /// Makes names in `folder` durable.
+    fn folder(&self, folder: &Path) -> io::Result<()> {
+        self.file(&File::open(folder)?)
+    }
 }
 
 impl FileStore {
@@ -39,10 +69,31 @@ impl FileStore {
         let store = Self {
             folder: root.join("objects"),
             log: root.join("log"),
+            compression: Compression::default(),
+            flush: Flush(Arc::new(File::sync_all)),
         };
         fs::create_dir_all(&store.folder).map_err(|source| store.failed("", source))?;
-        sync_folder(&root).map_err(|source| store.failed("", source))?;
+        let synced = store.flush.folder(&root);
+        synced.map_err(|source| store.failed("", source))?;
         Ok(store)
+    }
+
+    /// How state is written (LZ4 above 4 KiB).
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Flushes files and folders by `flush`: for tests with disks that fail.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn with_flush(
+        mut self,
+        flush: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.flush = Flush(Arc::new(flush));
+        self
     }
 
     fn failed(&self, name: &str, source: io::Error) -> StoreError {
@@ -85,12 +136,12 @@ impl CheckpointStore for FileStore {
         let unfinished = self
             .folder
             .join(format!("{UNFINISHED}{}-{name}", Uuid::new_v4()));
-        let result = write_and_link(&unfinished, &path, write);
+        let result = self.write_and_link(&unfinished, &path, write);
         // Linked or failed, the other name has no use any more; if it can't be removed now, the
         // sweep finds it.
         let _ = fs::remove_file(&unfinished);
         let written = result.map_err(|source| self.failed_write(name, source))?;
-        if let Err(source) = sync_folder(&self.folder) {
+        if let Err(source) = self.flush.folder(&self.folder) {
             // Nobody was told of the object: without its name it does not exist.
             let _ = fs::remove_file(&path);
             return Err(self.failed_write(name, source));
@@ -150,6 +201,10 @@ impl CheckpointStore for FileStore {
         }
     }
 
+    fn compression(&self) -> Compression {
+        self.compression
+    }
+
     fn location(&self) -> String {
         format!("file:{}", self.folder.display())
     }
@@ -170,31 +225,43 @@ impl FileStore {
             other => other,
         }
     }
-}
 
-fn write_and_link(unfinished: &Path, path: &Path, write: WriteObject<'_>) -> io::Result<Written> {
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .open(unfinished)?;
-    let mut writer = BufWriter::with_capacity(BUFFER, Measured::new(file));
-    write(&mut writer)?;
-    let measured = writer
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
-    measured.file.sync_all()?;
-    fs::hard_link(unfinished, path)?;
-    Ok(Written {
-        length: measured.length,
-        crc32: measured.hasher.finalize(),
-    })
+    fn write_and_link(
+        &self,
+        unfinished: &Path,
+        path: &Path,
+        write: WriteObject<'_>,
+    ) -> io::Result<Written> {
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(unfinished)?;
+        let mut writer = BufWriter::with_capacity(BUFFER, Measured::new(file));
+        write(&mut writer)?;
+        let measured = writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        if measured.failed {
+            // Its writer took no notice.
+            return Err(io::Error::other("an earlier write of this object failed"));
+        }
+        self.flush.file(&measured.file)?;
+        fs::hard_link(unfinished, path)?;
+        Ok(Written {
+            length: measured.length,
+            crc32: measured.hasher.finalize(),
+        })
+    }
 }
 
 /// Takes length and checksum of what goes into a file.
+#[derive(Debug)]
 struct Measured {
     file: File,
     length: u64,
     hasher: crc32fast::Hasher,
+    /// What failed once is not tried again.
+    failed: bool,
 }
 
 impl Measured {
@@ -203,13 +270,19 @@ impl Measured {
             file,
             length: 0,
             hasher: crc32fast::Hasher::new(),
+            failed: false,
         }
     }
 }
 
 impl Write for Measured {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
+        if self.failed {
+            return Err(io::Error::other("an earlier write of this object failed"));
+        }
+        let count = self.file.write(bytes).inspect_err(|error| {
+            self.failed = error.kind() != io::ErrorKind::Interrupted;
+        })?;
         self.hasher.update(&bytes[..count]);
         self.length = self
             .length
@@ -222,13 +295,10 @@ impl Write for Measured {
     }
 }
 
-/// Makes names in `folder` durable.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -257,6 +327,42 @@ mod tests {
             1
         );
         assert!(!store.folder.join(half).exists());
+    }
+
+    /// The disk fails once, and says yes to whoever asks again.
+    #[test]
+    fn a_failed_flush_is_never_tried_again_as_if_it_had_not() {
+        for failing in [0, 1] {
+            let root = tempfile::tempdir().unwrap();
+            let flushes = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&flushes);
+            let store = FileStore::open(root.path())
+                .unwrap()
+                .with_flush(move |file| {
+                    if count.fetch_add(1, Ordering::SeqCst) == failing {
+                        return Err(rustix::io::Errno::IO.into());
+                    }
+                    file.sync_all()
+                });
+            let write = || store.write_object("1.1.0.a.0", &mut |to| to.write_all(b"state"));
+            let failed = write();
+            assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
+            assert_eq!(flushes.load(Ordering::SeqCst), failing + 1);
+            assert_eq!(fs::read_dir(&store.folder).unwrap().count(), 0);
+            // A whole new file: flushed, and so is its name.
+            assert!(write().is_ok());
+            assert_eq!(flushes.load(Ordering::SeqCst), failing + 3);
+        }
+    }
+
+    /// `/dev/full` fails each write.
+    #[test]
+    fn a_failed_write_is_not_forgotten_when_its_writer_does_not_look() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut writer = BufWriter::with_capacity(8, Measured::new(full));
+        assert!(writer.write_all(&[0; 100]).is_err());
+        let measured = writer.into_inner().unwrap();
+        assert!(measured.failed);
     }
 
     #[test]

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockkeeper_fencing::guard::{GuardStore, MemoryGuardStore};
 
-use super::{CheckpointStore, StoreError, WriteObject, Written, name};
+use super::{CheckpointStore, Compression, StoreError, WriteObject, Written, name};
 
 /// Keeps everything in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     objects: Arc<Mutex<BTreeMap<String, Arc<[u8]>>>>,
     log: Arc<MemoryGuardStore>,
+    compression: Compression,
 }
 
 impl MemoryStore {
@@ -22,6 +23,13 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How state is written (LZ4 above 4 KiB).
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
     }
 
     fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Arc<[u8]>>> {
@@ -87,6 +95,10 @@ impl CheckpointStore for MemoryStore {
 
     fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
         Ok(Arc::clone(&self.log) as Arc<dyn GuardStore>)
+    }
+
+    fn compression(&self) -> Compression {
+        self.compression
     }
 
     fn location(&self) -> String {

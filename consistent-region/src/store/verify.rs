@@ -42,14 +42,7 @@ impl<R: Read> VerifyingReader<R> {
                 Ok(0) => return self.check_end(),
                 Ok(count) => self.account(&buffer[..count])?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => {
-                    let (location, name) = (self.location.clone(), self.name.clone());
-                    return Err(StoreError::Io {
-                        location,
-                        name,
-                        source,
-                    });
-                }
+                Err(error) => return Err(told(error, self.location.clone(), &self.name)),
             }
         }
     }
@@ -96,6 +89,18 @@ impl<R: Read> Read for VerifyingReader<R> {
         };
         checked.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(count)
+    }
+}
+
+/// What a reader of an object failed with: the store's own word if it has one.
+pub(super) fn told(error: io::Error, location: String, name: &str) -> StoreError {
+    match error.downcast::<StoreError>() {
+        Ok(error) => error,
+        Err(source) => StoreError::Io {
+            location,
+            name: name.to_owned(),
+            source,
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use lockkeeper_consistent_region::coordinator::{CoordinatorHandle, RegionEvent, RegionState};
-use lockkeeper_consistent_region::store::{CheckpointStore, FailingStore, FileStore};
+use lockkeeper_consistent_region::store::{CheckpointStore, Compression, FailingStore, FileStore};
 use tokio::sync::broadcast::Receiver;
 
 use crate::numbers::{Upstream, region_of};
@@ -103,7 +103,9 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() {
         eprintln!("skipped: a tmpfs can't be mounted here");
         return;
     };
-    let store = Arc::new(FileStore::open(folder.path()).unwrap());
+    // The padding is to take room.
+    let store = FileStore::open(folder.path()).unwrap();
+    let store = Arc::new(store.with_compression(Compression::Off));
     let upstream = Upstream::new(NUMBERS, NUMBERS / 2);
     let place = half_way(&upstream, store);
     let coordinator = place.coordinator();

@@ -11,3 +11,4 @@ mod one_process;
 mod place;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;
+mod stores;

@@ -18,6 +18,7 @@ use lockkeeper_consistent_region::operator::{
     Cut, Operator, OperatorError, Output, Prepared, Produced, RegionHandle, StartOperator,
 };
 use lockkeeper_consistent_region::sink::FileSink;
+use tokio::sync::watch;
 
 pub(crate) const KEYS: u64 = 10;
 
@@ -35,6 +36,8 @@ struct Inside {
     acknowledged: AtomicU64,
     /// Bytes that make the reader's state longer.
     padding: AtomicUsize,
+    /// How many numbers were given out.
+    produced: watch::Sender<u64>,
 }
 
 impl Upstream {
@@ -46,6 +49,7 @@ impl Upstream {
             reader: AtomicWaker::new(),
             acknowledged: AtomicU64::new(0),
             padding: AtomicUsize::new(0),
+            produced: watch::Sender::new(0),
         }))
     }
 
@@ -56,6 +60,13 @@ impl Upstream {
 
     pub(crate) fn pad(&self, bytes: usize) {
         self.0.padding.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Until the numbers below `end` were given out.
+    pub(crate) async fn produced(&self, end: u64) {
+        let mut produced = self.0.produced.subscribe();
+        let reached = produced.wait_for(|produced| *produced >= end).await;
+        assert!(reached.is_ok());
     }
 
     pub(crate) fn acknowledged(&self) -> u64 {
@@ -205,6 +216,7 @@ impl StartOperator for Numbers {
         }
         output.extend(self.next..end);
         self.next = end;
+        inside.produced.send_replace(end);
         Poll::Ready(Ok(Produced::More))
     }
 }

@@ -62,6 +62,12 @@ impl Place {
         }
     }
 
+    /// The same store, as another process opens it.
+    #[cfg(any(feature = "redis", feature = "object-store"))]
+    pub(crate) fn open_anew(&mut self, store: Arc<dyn CheckpointStore>) {
+        self.store = store;
+    }
+
     /// The store's own folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("store")

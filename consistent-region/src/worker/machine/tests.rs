@@ -305,6 +305,7 @@ fn a_round_is_told_when_the_last_instance_has_done_its_part() {
         crc32: 2,
         state_type: "totals".to_owned(),
         state_version: 2,
+        encoding: crate::store::Encoding::Plain,
     };
     let durable = |object: Option<ObjectRecord>, token: Option<StagedToken>, of: InstanceId| {
         InstanceEvent::Durable {
@@ -427,6 +428,7 @@ fn s30_state_of_a_newer_program_is_refused_before_any_operator_is_touched() {
         crc32: 2,
         state_type: "totals".to_owned(),
         state_version: 3,
+        encoding: crate::store::Encoding::Plain,
     };
     let point = RestorePoint {
         seq: 4,
