@@ -1,3 +1,5 @@
+//! Chunks and heads: what is left, what is lost, what is mixed up, what fails.
+
 use lockkeeper_fencing::guard::MemoryGuardStore;
 
 use super::super::contract;

@@ -1,3 +1,5 @@
+//! Compressed and plain state, of this version and of one before it.
+
 use super::super::contract::record;
 use super::super::{FileStore, MemoryStore};
 use super::*;
