@@ -88,6 +88,42 @@ async fn a_region_lives_on_in_redis() {
         .await;
 }
 
+/// A copy of the database is restored under a running region: nothing more is written to it, and the
+/// event says why.
+#[cfg(feature = "redis")]
+#[actix::test]
+async fn a_region_whose_redis_is_set_back_says_so_and_completes_no_cut() {
+    use lockkeeper_consistent_region::store::{RedisSettings, RedisStore};
+
+    let Some(server) = redis_server::RedisServer::start() else {
+        return;
+    };
+    let store = RedisStore::open(&server.url, "numbers:", &RedisSettings::default()).unwrap();
+    let upstream = Upstream::new(NUMBERS, NUMBERS / 2);
+    let place = half_way(&upstream, Arc::new(store));
+    let coordinator = place.coordinator();
+    let mut events = coordinator.events();
+    let worker = place.worker(&coordinator);
+    comes_into(&mut events, RegionState::Processing).await;
+    coordinator.cut().await.unwrap();
+    cut_completed(&mut events).await;
+    let completed = coordinator.status().completed;
+
+    redis_server::set_back(&server.url, "numbers:clock");
+    coordinator.cut().await.unwrap();
+    let failed = event(&mut events, |event| {
+        matches!(
+            event,
+            RegionEvent::StoreFailed { .. } | RegionEvent::CutAborted { .. }
+        )
+    })
+    .await;
+    assert!(format!("{failed:?}").contains("was set back"), "{failed:?}");
+    assert_eq!(coordinator.status().completed, completed);
+    worker.stop();
+    coordinator.halt().await;
+}
+
 /// The round waits for the disk, the tuples do not.
 #[actix::test]
 async fn a_slow_store_delays_the_cut_and_not_the_tuples() {
@@ -178,6 +214,14 @@ fn a_read_only_folder_is_named_in_the_error_and_writable_again_later() {
 mod redis_server {
     use std::io::{BufRead, BufReader};
     use std::process::{Child, Command, Stdio};
+
+    /// As if an older copy of the database had been restored.
+    pub(super) fn set_back(url: &str, clock: &str) {
+        let client = redis::Client::open(url).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let set = redis::cmd("SET").arg(clock).arg(1).query(&mut connection);
+        let () = set.unwrap();
+    }
 
     /// A redis-server of one test; it ends with this.
     pub(super) struct RedisServer {

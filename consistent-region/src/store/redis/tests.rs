@@ -1,6 +1,7 @@
 //! On a real redis-server: each test starts its own, in a folder of its own.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use redis::cmd;
@@ -11,8 +12,9 @@ use super::*;
 /// A redis-server that ends with this.
 struct Server {
     process: Child,
+    port: u16,
     url: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Server {
@@ -34,29 +36,22 @@ impl Server {
     fn try_start(settings: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port().to_string();
+        let port = free.local_addr().unwrap().port();
         drop(free);
-        let mut process = Command::new("redis-server")
-            .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
-            .arg("--dir")
-            .arg(folder.path())
-            .args(["--appendonly", "yes", "--appendfsync", "always"])
-            .args(["--maxmemory-policy", "noeviction"])
-            .args(settings)
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let ready = lines
-            .map_while(Result::ok)
-            .any(|line| line.contains("Ready to accept connections"));
-        let url = format!("redis://127.0.0.1:{port}/");
-        let server = Self {
+        let process = spawn(folder.path(), port, settings)?;
+        Some(Self {
             process,
-            url,
-            _folder: folder,
-        };
-        ready.then_some(server)
+            port,
+            url: format!("redis://127.0.0.1:{port}/"),
+            folder,
+        })
+    }
+
+    /// Killed, and started anew from what its log has.
+    fn restart(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.process = spawn(self.folder.path(), self.port, &[]).unwrap();
     }
 
     fn open(&self) -> RedisStore {
@@ -89,6 +84,31 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// `None` when it has ended instead of being ready.
+fn spawn(folder: &Path, port: u16, settings: &[&str]) -> Option<Child> {
+    let mut process = Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .arg("--dir")
+        .arg(folder)
+        .args(["--save", "", "--appendonly", "yes"])
+        .args(["--appendfsync", "always"])
+        .args(["--maxmemory-policy", "noeviction"])
+        .args(settings)
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let lines = BufReader::new(process.stdout.take()?).lines();
+    let ready = lines
+        .map_while(Result::ok)
+        .any(|line| line.contains("Ready to accept connections"));
+    if ready {
+        return Some(process);
+    }
+    let _ = process.kill();
+    let _ = process.wait();
+    None
 }
 
 fn installed() -> bool {
@@ -218,6 +238,22 @@ fn a_database_that_is_set_back_is_noticed_and_stays_unusable_until_opened_anew()
         let _: u64 = server.ask(cmd("INCRBY").arg("[orders]:clock").arg(100));
     }
     assert!(verify(&server.open(), &record).is_ok());
+}
+
+/// The connection breaks, the server is killed: what was answered is there, and the store connects anew.
+#[test]
+fn a_redis_server_that_is_killed_and_comes_back_has_everything() {
+    let Some(mut server) = Server::start(&[]) else {
+        return;
+    };
+    let store = server.open();
+    let record = write(&store, "1.1.0.a.0");
+    server.restart();
+    // The first call of each connection may find that it is broken.
+    let again = (0..5).find_map(|_| verify(&store, &record).ok());
+    assert!(again.is_some(), "{:?}", verify(&store, &record));
+    let write = || store.write_object("2.1.0.a.0", &mut |to| to.write_all(b"state"));
+    assert!((0..5).any(|_| write().is_ok()), "{:?}", write());
 }
 
 #[test]
