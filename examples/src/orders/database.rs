@@ -68,7 +68,8 @@ pub async fn connect(url: &str) -> anyhow::Result<MySqlConnection> {
         .with_context(|| format!("connecting to {url} with the password of {PASSWORD_VARIABLE}"))
 }
 
-/// Makes the table, empty.
+/// Makes the table, empty. A table of that name is dropped before; where there is none no statement
+/// says so, because a consumer must take a dropped table for lost rows.
 ///
 /// # Errors
 /// The database's own.
@@ -76,8 +77,20 @@ pub async fn create_table(
     connection: &mut MySqlConnection,
     name: &TableName,
 ) -> anyhow::Result<()> {
+    let found = sqlx::query(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
+    )
+    .bind(&name.schema)
+    .bind(&name.table)
+    .fetch_one(&mut *connection)
+    .await?;
+    let drop = if found.try_get::<i64, _>(0)? > 0 {
+        format!("DROP TABLE {name}; ")
+    } else {
+        String::new()
+    };
     let sql = format!(
-        "CREATE DATABASE IF NOT EXISTS {}; DROP TABLE IF EXISTS {name}; CREATE TABLE {name} (\
+        "CREATE DATABASE IF NOT EXISTS {}; {drop}CREATE TABLE {name} (\
          id BIGINT UNSIGNED NOT NULL PRIMARY KEY, customer VARCHAR(64) NOT NULL, \
          amount DECIMAL(12,2) NOT NULL, placed DATETIME NOT NULL, version INT UNSIGNED NOT NULL)",
         name.schema
