@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`FileStore`] | the processes of one host | all of it, with the disk |
 //! | `RedisStore` (feature `redis`) | several hosts, small state | what a fail-over or a restored copy lacks; it is noticed |
-//! | `ObjectStorageStore` (feature `object-store`) | several hosts, large state | nothing that was answered |
+//! | `ObjectStorageStore` (features `object-store`, `s3`) | several hosts, large state | nothing that was answered |
 //! | [`RecordStore`] | other places that have a guard store | as there |
 //! | [`MemoryStore`] | tests, and regions that need not survive their process | all of it, with the process |
 //!

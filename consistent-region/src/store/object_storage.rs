@@ -40,9 +40,9 @@ impl ObjectStorageStore {
     /// `file:///mnt/shared/orders` or `memory:///orders`.
     ///
     /// `options` are those of the crate `object_store` by name (`aws_region`, `aws_endpoint`,
-    /// `aws_access_key_id`, …); the environment is not read. Schemes other than `file` and `memory` need
-    /// that crate's feature for them (`aws-base`, `gcp-base`, `azure-base` with a TLS provider) in your
-    /// program.
+    /// `aws_access_key_id`, …); the environment is not read. `s3:` needs the feature `s3`; with it, the
+    /// process' default TLS provider becomes ring if the program has chosen none. Other schemes than
+    /// `s3`, `file` and `memory` need that crate's feature for them in your program.
     ///
     /// # Errors
     /// [`StoreError::Io`] for a URL or an option that can't be read and for a scheme that is not
@@ -58,6 +58,8 @@ impl ObjectStorageStore {
             name: String::new(),
             source,
         };
+        #[cfg(feature = "s3")]
+        choose_tls_provider();
         let parsed = parse(url).map_err(failed)?;
         let (store, folder) = object_store::parse_url_opts(&parsed, options)
             .map_err(|error| failed(io::Error::other(error)))?;
@@ -91,6 +93,13 @@ impl ObjectStorageStore {
 
 by_its_records!(ObjectStorageStore);
 
+/// The client asks for the process' default provider and panics without one. One that the program has
+/// chosen stays.
+#[cfg(feature = "s3")]
+fn choose_tls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The type of a URL is `object_store`'s.
 fn parse<T: FromStr>(url: &str) -> io::Result<T>
 where
@@ -111,6 +120,10 @@ fn without_user(url: &str) -> String {
         None => url.to_owned(),
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "s3")]
+mod s3_tests;
 
 #[cfg(test)]
 mod tests {
