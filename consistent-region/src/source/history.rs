@@ -1,36 +1,58 @@
-//! What a source that can't seek remembers of the entries it was given, so that a replay can be
+//! What a source that can't seek remembers of the rows it was given, so that a replay can be
 //! recognised: fingerprints in order, where the cuts lie among them, and what was acknowledged.
 //!
 //! Positions of a binlog repeat and go back, so they identify nothing; content does (design: "align
-//! by content"). Entries are numbered from 0 for the life of the region; an index never changes.
+//! by content"). Only what matters to the region is remembered: a server whose filter leaves out
+//! tables sends the ends of *their* transactions now and then, and not the same ones again. So
+//! transactions are no entries here; they are what rows are tagged with once their end has come.
+//! Rows are numbered from 0 for the life of the region; an index never changes.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// How many acknowledged entries are kept as an anchor: a restarted server may start that far
-/// before its last acknowledgement. A Canal server saves its cursor once a second, and only at
-/// transaction ends; one server was measured to deliver up to 25,000 entries a second.
+/// How many acknowledged rows are kept as an anchor: a restarted server may start that far before
+/// its last acknowledgement. A Canal server saves its cursor once a second, and only at transaction
+/// ends; one server was measured to deliver up to 25,000 entries a second.
 pub const ANCHOR_ENTRIES: usize = 65_536;
 
-/// One entry, as far as it matters for recognising it.
+/// The tag of a transaction that has not ended yet, or has no id.
+const OPEN: u64 = 0;
+
+/// One entry with rows, as far as it matters for recognising it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Seen {
     /// Hash of what stays the same when the entry is delivered again.
     pub fingerprint: u128,
-    /// The entry ends a transaction and has an id that no other one has: it can be in the history
-    /// once only.
-    pub anchor: bool,
     /// Where it lies in the source's log, hashed. Never used to tell what an entry *is*, because
     /// places repeat and change: only to tell which of several places that fit by content is meant,
     /// and that an entry is delivered twice in a row.
     pub place: u64,
 }
 
+/// The id of a transaction, hashed. Ids are never used twice in the life of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Transaction(u64);
+
+impl Transaction {
+    /// The transaction with this hash of its id.
+    #[must_use]
+    pub fn new(hash: u64) -> Self {
+        Self(if hash == OPEN { 1 } else { hash })
+    }
+}
+
+/// An entry that is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    seen: Seen,
+    transaction: u64,
+}
+
 /// The entries of a source in order, from the oldest that may come again to the newest taken.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct History {
-    entries: VecDeque<Seen>,
+    entries: VecDeque<Remembered>,
     /// Index of `entries[0]`.
     first: u64,
     /// All entries below this index are acknowledged for certain.
@@ -52,22 +74,48 @@ impl History {
         self.first
     }
 
-    /// Number of remembered entries that are not acknowledged for certain.
-    #[must_use]
-    pub fn unacknowledged(&self) -> u64 {
-        self.end() - self.acknowledged.max(self.first)
-    }
-
     /// The entry at `index`; `None` when it is forgotten or has not come yet.
     #[must_use]
     pub fn get(&self, index: u64) -> Option<Seen> {
-        let offset = usize::try_from(index.checked_sub(self.first)?).ok()?;
-        self.entries.get(offset).copied()
+        self.remembered(index).map(|remembered| remembered.seen)
     }
 
-    /// Appends an entry.
-    pub fn push(&mut self, entry: Seen) {
-        self.entries.push_back(entry);
+    /// The transaction of the entry at `index`, once its end has come.
+    #[must_use]
+    pub fn transaction(&self, index: u64) -> Option<Transaction> {
+        let tag = self.remembered(index)?.transaction;
+        (tag != OPEN).then_some(Transaction(tag))
+    }
+
+    /// Whether an entry of this transaction is remembered, and its end has come.
+    #[must_use]
+    pub fn knows(&self, transaction: Transaction) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.transaction == transaction.0)
+    }
+
+    fn remembered(&self, index: u64) -> Option<&Remembered> {
+        let offset = usize::try_from(index.checked_sub(self.first)?).ok()?;
+        self.entries.get(offset)
+    }
+
+    /// Appends an entry of a transaction that has not ended yet.
+    pub fn push(&mut self, seen: Seen) {
+        self.entries.push_back(Remembered {
+            seen,
+            transaction: OPEN,
+        });
+    }
+
+    /// The transaction of the newest entries has ended: of those since the end before.
+    pub fn close(&mut self, transaction: Transaction) {
+        for entry in self.entries.iter_mut().rev() {
+            if entry.transaction != OPEN {
+                break;
+            }
+            entry.transaction = transaction.0;
+        }
     }
 
     /// Cut `seq` lies after the newest entry.
@@ -108,7 +156,6 @@ mod tests {
     fn seen(n: u128) -> Seen {
         Seen {
             fingerprint: n,
-            anchor: n % 10 == 9,
             place: 0,
         }
     }
@@ -123,7 +170,6 @@ mod tests {
         history.acknowledge(99_000, 1);
         assert_eq!(history.first(), 99_000 - ANCHOR_ENTRIES as u64);
         assert_eq!(history.end(), 100_000);
-        assert_eq!(history.unacknowledged(), 1_000);
         assert_eq!(history.get(99_999), Some(seen(99_999)));
         assert_eq!(history.get(10), None);
         assert_eq!(history.end_of_cut(1), Some(100_000));
@@ -140,5 +186,22 @@ mod tests {
         assert_eq!(history.end_of_cut(3), Some(3));
         assert_eq!(history.end_of_cut(2), None);
         assert_eq!(history.end_of_cut(9), Some(4));
+    }
+
+    #[test]
+    fn an_end_tags_the_rows_since_the_end_before_and_nothing_else() {
+        let (first, second) = (Transaction::new(1), Transaction::new(2));
+        let mut history = History::default();
+        history.push(seen(1));
+        history.close(first);
+        // the end of a transaction without rows of ours
+        history.close(Transaction::new(9));
+        history.push(seen(2));
+        history.push(seen(3));
+        assert_eq!(history.transaction(1), None);
+        history.close(second);
+        let tags: Vec<_> = (0..3).map(|index| history.transaction(index)).collect();
+        assert_eq!(tags, [Some(first), Some(second), Some(second)]);
+        assert!(!history.knows(Transaction::new(9)));
     }
 }

@@ -5,16 +5,21 @@
 
 use std::collections::VecDeque;
 
-use super::history::{History, Seen};
+use super::history::{History, Seen, Transaction};
 use super::replay::{Divergence, Replay, Verdict};
 
-/// An entry of a batch: how it is recognised, and the entry.
+/// What a batch brings, as far as it matters to the region.
 #[derive(Debug, Clone)]
-pub struct Arrived<E> {
-    /// How it is recognised when it comes again.
-    pub seen: Seen,
-    /// The entry.
-    pub entry: E,
+pub enum Arrived<E> {
+    /// An entry with rows of the region.
+    Entry {
+        /// How it is recognised when it comes again.
+        seen: Seen,
+        /// The entry.
+        entry: E,
+    },
+    /// The entries since the end before were of this transaction.
+    End(Transaction),
 }
 
 /// The batches between a source and its region. `B` names a batch, `E` is an entry.
@@ -83,11 +88,11 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
     ///
     /// # Errors
     /// [`Divergence`] when the replay does not fit what was delivered before.
-    pub fn take(&mut self, batch: B, entries: Vec<Arrived<E>>) -> Result<Vec<E>, Divergence> {
+    pub fn take(&mut self, batch: B, arrived: Vec<Arrived<E>>) -> Result<Vec<E>, Divergence> {
         let Some(mut replaying) = self.replaying.take() else {
-            return Ok(self.append(batch, entries));
+            return Ok(self.append(batch, arrived));
         };
-        replaying.held.push((batch, entries));
+        replaying.held.push((batch, arrived));
         if replaying.next.is_none() {
             let newest = replaying.held.len() - 1;
             replaying.next = find_start(&mut replaying, &self.history, newest)?;
@@ -106,24 +111,27 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
         mut next: u64,
     ) -> Result<Vec<E>, Divergence> {
         let mut new = Vec::new();
-        for (batch, entries) in std::mem::take(&mut replaying.held) {
-            for arrived in entries {
-                let repeated = replaying.previous == Some(arrived.seen);
-                replaying.previous = Some(arrived.seen);
-                if repeated {
+        for (batch, arrived) in std::mem::take(&mut replaying.held) {
+            for arrived in arrived {
+                let (seen, entry) = match arrived {
+                    Arrived::Entry { seen, entry } => (seen, entry),
+                    Arrived::End(transaction) => {
+                        self.check_end(&replaying, next, transaction)?;
+                        continue;
+                    }
+                };
+                if replaying.previous.replace(seen) == Some(seen) {
+                    // delivered twice in a row
                     continue;
                 }
                 if next < replaying.end {
                     let expected = self.history.get(next);
-                    if expected.map(|seen| seen.fingerprint) != Some(arrived.seen.fingerprint) {
-                        return Err(Divergence::Unknown {
-                            after: usize::try_from(next).unwrap_or(usize::MAX),
-                            known: replaying.end - self.history.first(),
-                        });
+                    if expected.map(|seen| seen.fingerprint) != Some(seen.fingerprint) {
+                        return Err(self.diverged(&replaying, next));
                     }
                 } else {
-                    self.history.push(arrived.seen);
-                    new.push(arrived.entry);
+                    self.history.push(seen);
+                    new.push(entry);
                 }
                 next += 1;
             }
@@ -138,14 +146,48 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
         Ok(new)
     }
 
-    fn append(&mut self, batch: B, entries: Vec<Arrived<E>>) -> Vec<E> {
-        let new = entries
-            .into_iter()
-            .map(|arrived| {
-                self.history.push(arrived.seen);
-                arrived.entry
-            })
-            .collect();
+    /// An end before the restored cut must be that of the row before it; one after the cut is new.
+    fn check_end(
+        &mut self,
+        replaying: &Replaying<B, E>,
+        next: u64,
+        transaction: Transaction,
+    ) -> Result<(), Divergence> {
+        if next >= replaying.end {
+            self.history.close(transaction);
+            return Ok(());
+        }
+        let open_before = next
+            .checked_sub(1)
+            .and_then(|before| self.history.transaction(before));
+        let known = self.history.knows(transaction);
+        match open_before {
+            // of rows that the region never sees, or that came before the replay's start
+            _ if !known => Ok(()),
+            Some(before) if before == transaction => Ok(()),
+            None => Ok(()),
+            Some(_) => Err(self.diverged(replaying, next)),
+        }
+    }
+
+    fn diverged(&self, replaying: &Replaying<B, E>, next: u64) -> Divergence {
+        Divergence::Unknown {
+            after: next,
+            known: replaying.end - self.history.first(),
+        }
+    }
+
+    fn append(&mut self, batch: B, arrived: Vec<Arrived<E>>) -> Vec<E> {
+        let mut new = Vec::with_capacity(arrived.len());
+        for arrived in arrived {
+            match arrived {
+                Arrived::Entry { seen, entry } => {
+                    self.history.push(seen);
+                    new.push(entry);
+                }
+                Arrived::End(transaction) => self.history.close(transaction),
+            }
+        }
         self.outstanding.push_back((batch, self.history.end()));
         new
     }
@@ -179,25 +221,30 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
     }
 }
 
-/// Gives the entries of the newest held batch to the replay; the index of the very first held
-/// entry, once it is known.
+/// Gives the newest held batch to the replay; the index of the very first held entry, once it is
+/// known.
 fn find_start<B, E>(
     replaying: &mut Replaying<B, E>,
     history: &History,
     newest: usize,
 ) -> Result<Option<u64>, Divergence> {
-    let mut previous = replaying
-        .held
-        .get(newest.wrapping_sub(1))
-        .and_then(|(_, entries)| entries.last())
-        .map(|last| last.seen);
+    let mut before = replaying.held[..newest].iter().rev();
+    let mut previous = before.find_map(|(_, arrived)| {
+        arrived.iter().rev().find_map(|arrived| match arrived {
+            Arrived::Entry { seen, .. } => Some(*seen),
+            Arrived::End(_) => None,
+        })
+    });
     for arrived in &replaying.held[newest].1 {
-        let repeated = previous == Some(arrived.seen);
-        previous = Some(arrived.seen);
-        if repeated {
-            continue;
-        }
-        if let Verdict::StartedAt(start) = replaying.replay.give(history, arrived.seen)? {
+        let verdict = match arrived {
+            Arrived::End(transaction) => replaying.replay.close(history, *transaction)?,
+            Arrived::Entry { seen, .. } if previous == Some(*seen) => continue,
+            Arrived::Entry { seen, .. } => {
+                previous = Some(*seen);
+                replaying.replay.give(history, *seen)?
+            }
+        };
+        if let Verdict::StartedAt(start) = verdict {
             return Ok(Some(start));
         }
     }
@@ -208,28 +255,29 @@ fn find_start<B, E>(
 mod tests {
     use super::*;
 
-    fn entry(n: u128) -> Arrived<u128> {
-        Arrived {
-            seen: Seen {
-                fingerprint: n,
-                anchor: n % 10 == 9,
-                place: u64::try_from(n).unwrap(),
-            },
-            entry: n,
+    /// Every tenth is the end of the nine before it.
+    fn arrived(n: u64) -> Arrived<u64> {
+        if n % 10 == 9 {
+            return Arrived::End(Transaction::new(n));
         }
+        let seen = Seen {
+            fingerprint: u128::from(n),
+            place: n,
+        };
+        Arrived::Entry { seen, entry: n }
     }
 
-    fn batch(range: std::ops::Range<u128>) -> Vec<Arrived<u128>> {
-        range.map(entry).collect()
+    fn batch(range: std::ops::Range<u64>) -> Vec<Arrived<u64>> {
+        range.map(arrived).collect()
     }
 
     /// An intake that has taken 0..30 in batches of 10, with cut 1 after 20 and cut 2 after 30.
     fn at_cut_two() -> History {
         let mut intake = Intake::new(History::default(), 0);
-        for n in 0..3_u128 {
+        for n in 0..3 {
             intake.take(n, batch(n * 10..n * 10 + 10)).unwrap();
             if n > 0 {
-                intake.mark_cut(u64::try_from(n).unwrap());
+                intake.mark_cut(n);
             }
         }
         assert_eq!(intake.acknowledgeable(1), Some(1));
@@ -237,9 +285,12 @@ mod tests {
         intake.history().clone()
     }
 
+    /// Rows up to cut 1.
+    const ACKNOWLEDGED: u64 = 18;
+
     #[test]
     fn what_the_restored_cut_holds_is_skipped_and_only_that() {
-        let mut intake = Intake::new(at_cut_two(), 20);
+        let mut intake = Intake::new(at_cut_two(), ACKNOWLEDGED);
         assert_eq!(intake.take(1, batch(20..25)), Ok(vec![]));
         assert_eq!(intake.take(2, batch(25..33)), Ok(vec![30, 31, 32]));
         assert_eq!(intake.take(3, batch(33..35)), Ok(vec![33, 34]));
@@ -249,27 +300,37 @@ mod tests {
 
     #[test]
     fn a_server_that_starts_earlier_is_recognised() {
-        let mut intake = Intake::new(at_cut_two(), 20);
+        let mut intake = Intake::new(at_cut_two(), ACKNOWLEDGED);
         assert_eq!(intake.take(1, batch(9..31)), Ok(vec![30]));
     }
 
     #[test]
-    fn entries_delivered_several_times_at_the_break_count_once() {
-        let mut intake = Intake::new(at_cut_two(), 30);
-        let mut entries = vec![entry(29), entry(29), entry(29)];
-        entries.extend(batch(30..32));
-        assert_eq!(intake.take(1, entries), Ok(vec![30, 31]));
+    fn rows_delivered_several_times_at_the_break_count_once() {
+        let mut intake = Intake::new(at_cut_two(), 27);
+        let mut again = vec![arrived(28), arrived(28), arrived(28)];
+        again.extend(batch(29..32));
+        assert_eq!(intake.take(1, again), Ok(vec![30, 31]));
+    }
+
+    #[test]
+    fn ends_of_transactions_that_the_region_never_sees_do_not_matter() {
+        let mut intake = Intake::new(at_cut_two(), ACKNOWLEDGED);
+        let mut again = vec![Arrived::End(Transaction::new(1_000))];
+        again.extend(batch(20..30));
+        again.push(Arrived::End(Transaction::new(1_001)));
+        again.extend(batch(30..32));
+        assert_eq!(intake.take(1, again), Ok(vec![30, 31]));
     }
 
     #[test]
     fn a_gap_behind_what_could_be_acknowledged_is_a_divergence() {
-        let mut intake = Intake::new(at_cut_two(), 20);
+        let mut intake = Intake::new(at_cut_two(), ACKNOWLEDGED);
         assert!(intake.take(1, batch(30..40)).is_err());
-        let mut intake = Intake::new(at_cut_two(), 20);
+        let mut intake = Intake::new(at_cut_two(), ACKNOWLEDGED);
         assert_eq!(intake.take(1, batch(20..25)), Ok(vec![]));
         assert!(
             intake.take(2, batch(26..40)).is_err(),
-            "an entry is missing in the middle"
+            "a row is missing in the middle"
         );
     }
 
@@ -282,7 +343,6 @@ mod tests {
         assert_eq!(intake.acknowledgeable(1), Some(1));
         intake.acknowledged(&1, 1);
         assert_eq!(intake.outstanding(), 1);
-        assert_eq!(intake.history().unacknowledged(), 10);
         assert_eq!(intake.acknowledgeable(1), None);
     }
 }

@@ -17,7 +17,7 @@ use crate::operator::{
     StartOperator, Tuple,
 };
 use crate::point::Point;
-use crate::source::history::{History, Seen};
+use crate::source::history::{History, Seen, Transaction};
 use crate::source::intake::{Arrived, Intake};
 
 /// A cut is asked for when the server's buffer is filled this far with what is unacknowledged.
@@ -30,15 +30,24 @@ pub struct CanalSource<T> {
     config: CanalSourceConfig,
     map: MapEntry<T>,
     context: InstanceContext,
-    intake: Intake<BatchId, Entry>,
+    /// An entry is what it gives the region: tuples, and whether they are the last.
+    intake: Intake<BatchId, (Vec<T>, bool)>,
     /// Restored, and not yet taken up by [`Operator::resumed_at`].
     restored: Saved,
     ended: bool,
     fetching: Option<Fetching>,
-    /// Bytes of the batches that wait to be acknowledged, in order.
-    outstanding_bytes: Vec<(BatchId, u64)>,
+    /// What waits to be acknowledged, in order: it fills the server's buffer.
+    outstanding: Vec<Outstanding>,
     asked_for_cut: Option<Instant>,
     oldest_retained: u64,
+}
+
+/// A batch that waits to be acknowledged.
+#[derive(Debug)]
+struct Outstanding {
+    batch: BatchId,
+    entries: u64,
+    bytes: u64,
 }
 
 /// What a checkpoint holds.
@@ -51,9 +60,10 @@ struct Saved {
 impl<T: Tuple> CanalSource<T> {
     /// A source that makes tuples with `map`.
     ///
-    /// `map` is called for every new entry of the tables, in order, transaction ends included; the
-    /// same entries give the same tuples. Its error is permanent: the region stops and says which
-    /// row it was, rather than lose it.
+    /// `map` is called for every entry but the ends of transactions, in order, also for those that
+    /// come again after a reset: the same entry must give the same tuples, whatever came before.
+    /// An entry that gives none is of no interest, and it does not matter whether it comes again.
+    /// An error is permanent: the region stops and says which row it was, rather than lose it.
     pub fn new(config: CanalSourceConfig, context: InstanceContext, map: MapEntry<T>) -> Self {
         Self {
             config,
@@ -63,52 +73,66 @@ impl<T: Tuple> CanalSource<T> {
             restored: Saved::default(),
             ended: false,
             fetching: None,
-            outstanding_bytes: Vec::new(),
+            outstanding: Vec::new(),
             asked_for_cut: None,
             oldest_retained: 0,
         }
     }
 
     fn take(&mut self, message: &Message, output: &mut Output<T>) -> Result<(), OperatorError> {
-        let mut entries = Vec::with_capacity(message.len());
+        let mut arrived = Vec::with_capacity(message.len());
         for entry in message.entries() {
-            entries.push(arrived(entry.map_err(failed)?)?);
+            let entry = entry.map_err(failed)?;
+            if let Some(id) = entry.transaction_end_id().map_err(failed)? {
+                arrived.push(Arrived::End(Transaction::new(hash(&id))));
+                continue;
+            }
+            let mapped = (self.map)(&entry).map_err(|error| {
+                OperatorError::Permanent(format!(
+                    "{} at {}: {error}",
+                    entry.destination(),
+                    entry.position()
+                ))
+            })?;
+            // what gives no tuples is of no interest: other tables, statements, marks
+            let (tuples, last) = match mapped {
+                Mapped::Tuples(tuples) if tuples.is_empty() => continue,
+                Mapped::Tuples(tuples) => (tuples, false),
+                Mapped::End(tuples) => (tuples, true),
+            };
+            arrived.push(Arrived::Entry {
+                seen: seen(&entry),
+                entry: (tuples, last),
+            });
+            if last {
+                break;
+            }
         }
-        let bytes = u64::try_from(message.bytes()).unwrap_or(u64::MAX);
-        self.outstanding_bytes.push((message.id(), bytes));
+        self.outstanding.push(Outstanding {
+            batch: message.id(),
+            entries: message.len() as u64,
+            bytes: message.bytes() as u64,
+        });
         let new = self
             .intake
-            .take(message.id(), entries)
+            .take(message.id(), arrived)
             .map_err(|divergence| {
                 OperatorError::Permanent(format!(
                     "the source of {} was changed: {divergence}",
                     message.destination()
                 ))
             })?;
-        for entry in new {
-            match (self.map)(&entry) {
-                Ok(Mapped::Tuples(tuples)) => output.extend(tuples),
-                Ok(Mapped::End(tuples)) => {
-                    output.extend(tuples);
-                    self.ended = true;
-                    return Ok(());
-                }
-                Err(error) => {
-                    return Err(OperatorError::Permanent(format!(
-                        "{} at {}: {error}",
-                        entry.destination(),
-                        entry.position()
-                    )));
-                }
-            }
+        for (tuples, last) in new {
+            output.extend(tuples);
+            self.ended |= last;
         }
         Ok(())
     }
 
     /// Asks for a cut when the server's buffer fills up.
     fn watch_buffer(&mut self, region: &RegionHandle) {
-        let bytes: u64 = self.outstanding_bytes.iter().map(|(_, bytes)| bytes).sum();
-        let entries = self.intake.history().unacknowledged();
+        let bytes: u64 = self.outstanding.iter().map(|batch| batch.bytes).sum();
+        let entries: u64 = self.outstanding.iter().map(|batch| batch.entries).sum();
         let share = |full: u64| full.saturating_mul(BUFFER_SHARE_PERCENT) / 100;
         if entries >= share(self.config.server_buffer_entries)
             || bytes >= share(self.config.server_buffer_bytes)
@@ -151,7 +175,7 @@ impl<T: Tuple> CanalSource<T> {
         };
         self.ended = saved.ended;
         self.oldest_retained = oldest_retained;
-        self.outstanding_bytes.clear();
+        self.outstanding.clear();
         self.asked_for_cut = None;
         self.fetching = Some(Fetching::start(self.config.clone(), self.context.clone()));
     }
@@ -249,7 +273,8 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
                 }
                 Poll::Ready(Some(Fetched::Acknowledged(batch))) => {
                     self.intake.acknowledged(&batch, self.oldest_retained);
-                    self.outstanding_bytes.retain(|(id, _)| *id > batch);
+                    self.outstanding
+                        .retain(|outstanding| outstanding.batch > batch);
                 }
                 Poll::Ready(Some(Fetched::Idle(idle))) => {
                     if idle >= self.config.idle_before_cut && self.intake.outstanding() > 0 {
@@ -269,18 +294,19 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
     }
 }
 
-fn arrived(entry: Entry) -> Result<Arrived<Entry>, OperatorError> {
-    let anchor = entry.transaction_end_id().map_err(failed)?.is_some();
-    let fingerprint = u128::from_be_bytes(entry.fingerprint().to_bytes());
-    let mut place = DefaultHasher::new();
+fn seen(entry: &Entry) -> Seen {
     let position = entry.position();
-    (position.journal, position.offset).hash(&mut place);
-    let seen = Seen {
-        fingerprint,
-        anchor,
-        place: place.finish(),
-    };
-    Ok(Arrived { seen, entry })
+    Seen {
+        fingerprint: u128::from_be_bytes(entry.fingerprint().to_bytes()),
+        place: hash(&(position.journal, position.offset)),
+    }
+}
+
+/// 64 bits that are the same in every process of one build.
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn failed(error: CanalError) -> OperatorError {
