@@ -11,4 +11,5 @@ mod one_process;
 mod place;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;
+#[cfg(any(feature = "object-store", feature = "redis"))]
 mod stores;
