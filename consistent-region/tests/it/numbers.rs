@@ -63,6 +63,7 @@ impl Upstream {
     }
 
     /// Until the numbers below `end` were given out.
+    #[cfg(any(feature = "object-store", feature = "redis"))]
     pub(crate) async fn produced(&self, end: u64) {
         let mut produced = self.0.produced.subscribe();
         let reached = produced.wait_for(|produced| *produced >= end).await;
