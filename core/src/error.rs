@@ -112,6 +112,7 @@ impl RpcError {
     /// | 502 | otherwise, if the call may have run |
     /// | 413 | `TooLarge` |
     /// | 503 | it did not run and may succeed later: [`is_retryable`](Self::is_retryable) |
+    /// | 503 | `Stopped`: another endpoint may take the place of this one |
     /// | 500 | everything else: the program or its settings have to change |
     #[must_use]
     pub fn http_status(&self) -> u16 {
@@ -119,6 +120,7 @@ impl RpcError {
             RpcErrorKind::Timeout => 504,
             RpcErrorKind::TooLarge => 413,
             _ if self.outcome() == Outcome::Unknown => 502,
+            RpcErrorKind::Stopped => 503,
             _ if self.is_retryable() => 503,
             _ => 500,
         }
@@ -285,6 +287,7 @@ mod tests {
         assert_eq!(status(RpcErrorKind::Panicked), 502);
         assert_eq!(status(RpcErrorKind::TooLarge), 413);
         assert_eq!(status(RpcErrorKind::Full), 503);
+        assert_eq!(status(RpcErrorKind::Stopped), 503);
         assert_eq!(status(RpcErrorKind::Decode), 500);
     }
 

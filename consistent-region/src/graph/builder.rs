@@ -48,7 +48,7 @@ pub(crate) type Factory<A> = Arc<dyn Fn(InstanceContext) -> A + Send + Sync>;
 /// # }
 /// let mut graph = Region::builder("orders");
 /// let numbers = graph.start("numbers", |_context| Numbers(0));
-/// graph.keyed("counts", numbers, 2, |number| number % 10, |_context| Count(0));
+/// graph.keyed("counts", numbers, 2, |number: &u64| *number, |_context| Count(0));
 /// let region = graph.build()?;
 /// assert_eq!(region.plan().instances.len(), 3);
 /// # Ok::<(), lockkeeper_consistent_region::graph::TopologyError>(())
