@@ -5,10 +5,14 @@
 //! more. So back-pressure never keeps an order waiting, and a reset never waits for a slow
 //! neighbour.
 
+mod cut;
+mod reset;
+mod streams;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{self, Poll};
 use std::time::Instant;
 
@@ -18,16 +22,17 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
-use crate::graph::spec::Erased;
 use crate::point::Point;
-use crate::protocol::{InstanceTimings, Stamp};
+use crate::protocol::Stamp;
 use crate::store::CheckpointStore;
-use crate::stream::{BATCH_TUPLES, Closed, Element, Item, Marker, Route};
+use crate::stream::{BATCH_TUPLES, Element, Item, Marker};
 
-use super::control::{Control, InstanceEvent, Reporter, Reset, Restore, StagedToken};
-use super::jobs::{self, Durable, StateLabel, microseconds, panic_text};
-use super::markers::{Arrival, Markers};
-use super::{Cut, InstanceContext, Operator, OperatorError, Output, Produced, Producer};
+use super::control::{Control, InstanceEvent, Reporter, Reset, StagedToken};
+use super::jobs::{Durable, panic_text};
+use super::markers::Arrival;
+use super::{InstanceContext, Operator, OperatorError, Output, Produced, Producer};
+
+use self::streams::Streams;
 
 /// Turns before other tasks of the arbiter get theirs.
 const TURNS: usize = 4;
@@ -54,17 +59,6 @@ pub(crate) struct Pump<A: Operator> {
     /// A cut was asked for and did not begin yet.
     pub(crate) cut_wanted: Arc<AtomicBool>,
     pub(crate) output: Output<A::Output>,
-}
-
-/// The open streams of one attempt.
-pub(crate) struct Streams<A: Operator> {
-    input: Option<mpsc::Receiver<Element<A::Input>>>,
-    routes: Vec<Route<A::Output>>,
-    markers: Markers,
-    paused: bool,
-    ended: bool,
-    /// The last cut that a start operator began.
-    drained: u64,
 }
 
 /// A job's result.
@@ -317,204 +311,6 @@ impl<A: Operator> Pump<A> {
         }
     }
 
-    // A cut.
-
-    /// Every tuple of the cut has been processed: drain, prepare, send the marker on, and let the
-    /// jobs run while tuples of the next cut may come.
-    fn cut(&mut self, actor: &mut A, marker: Marker) -> Turn {
-        let began = Instant::now();
-        let start_delay = self.round_began.take().map_or(0, microseconds);
-        self.stamp.seq = marker.seq;
-        self.cut_wanted.store(false, Ordering::Release);
-        self.context.hook().at(Point::Draining);
-        let output = &mut self.output;
-        if let Err(fault) = guarded(|| actor.drain(output)) {
-            return self.fault(fault);
-        }
-        self.hand_over();
-        let Stamp { seq, term, attempt } = self.stamp;
-        let cut = Cut {
-            seq,
-            term,
-            attempt,
-            completed: marker.completed,
-            last: marker.last,
-        };
-        let prepared = match guarded(|| actor.prepare(cut)) {
-            Ok(prepared) => prepared,
-            Err(fault) => return self.fault(fault),
-        };
-        if let Some(streams) = &mut self.streams {
-            streams.accept_marker(marker);
-        }
-        let timings = InstanceTimings {
-            instance: self.context.instance().clone(),
-            start_delay,
-            blocking: microseconds(began),
-            write: 0,
-            bytes: 0,
-        };
-        self.report(InstanceEvent::Prepared { last: marker.last });
-        let stamp = self.stamp;
-        let (context, store) = (self.context.clone(), Arc::clone(&self.store));
-        let label = StateLabel {
-            state_type: A::STATE_TYPE,
-            state_version: A::STATE_VERSION,
-        };
-        let takes_back = actor
-            .committer()
-            .is_some_and(|committer| committer.can_take_back());
-        if prepared.state.is_none() && prepared.stage.is_none() {
-            let durable = Durable {
-                object: None,
-                token: None,
-                timings,
-            };
-            return self.durable(stamp, Ok(Box::new(durable)));
-        }
-        self.run(
-            move || {
-                jobs::checkpoint(&context, &*store, cut, label, prepared, takes_back, timings)
-                    .map(Box::new)
-            },
-            move |result| Done::Durable { stamp, result },
-        );
-        Turn::Again
-    }
-
-    fn durable(&mut self, stamp: Stamp, result: Result<Box<Durable>, OperatorError>) -> Turn {
-        match result {
-            Err(error) => self.fault(Fault::Error(error)),
-            Ok(durable) => {
-                let Durable {
-                    object,
-                    token,
-                    timings,
-                } = *durable;
-                if let Some(token) = &token {
-                    self.staged = Some((stamp.seq, token.clone()));
-                }
-                let event = InstanceEvent::Durable {
-                    object,
-                    token,
-                    timings,
-                };
-                self.guard.reporter.report(stamp, event);
-                Turn::Again
-            }
-        }
-    }
-
-    fn begin_commit(&mut self, actor: &mut A, seq: u64, oldest_retained: u64) {
-        let stamp = self.stamp;
-        let done = move |result| Done::Committed {
-            stamp,
-            seq,
-            oldest_retained,
-            result,
-        };
-        let staged = self.staged.take_if(|(staged, _)| *staged == seq);
-        match (staged, actor.committer()) {
-            (Some((_, staged)), Some(committer)) => {
-                let context = self.context.clone();
-                self.run(
-                    move || jobs::commit(&context, &*committer, seq, &staged.token),
-                    done,
-                );
-            }
-            _ => self.jobs.push(Box::pin(std::future::ready(done(Ok(()))))),
-        }
-    }
-
-    fn committed(
-        &mut self,
-        actor: &mut A,
-        seq: u64,
-        oldest_retained: u64,
-        result: Result<(), OperatorError>,
-    ) -> Turn {
-        if let Err(error) = result {
-            return self.fault(Fault::Error(error));
-        }
-        self.completed = self.completed.max(seq);
-        if let Err(fault) = guarded(|| actor.region_checkpointed(seq, oldest_retained)) {
-            return self.fault(fault);
-        }
-        self.report(InstanceEvent::Committed { seq });
-        Turn::Again
-    }
-
-    // A reset.
-
-    fn begin_reset(&mut self, actor: &mut A, reset: Box<Reset>) -> Turn {
-        // First of all: neighbours that wait for room must wake.
-        self.streams = None;
-        self.jobs = FuturesUnordered::new();
-        self.output.take();
-        self.staged = None;
-        self.round_began = None;
-        self.cut_wanted.store(false, Ordering::Release);
-        self.stamp = reset.stamp;
-        self.guard.stamp = reset.stamp;
-        let attempt = reset.stamp;
-        let (context, store) = (self.context.clone(), Arc::clone(&self.store));
-        let (committer, restore) = (actor.committer(), reset.restore.clone());
-        self.resetting = Some(reset);
-        self.run(
-            move || jobs::restore(&context, &*store, committer.as_ref(), &restore),
-            move |result| Done::Restored { attempt, result },
-        );
-        Turn::Again
-    }
-
-    fn restored(
-        &mut self,
-        actor: &mut A,
-        reset: Reset,
-        object: Result<Option<Vec<u8>>, OperatorError>,
-    ) -> Turn {
-        let object = match object {
-            Ok(object) => object,
-            Err(error) => return self.fault(Fault::Error(error)),
-        };
-        let Reset {
-            input,
-            channels,
-            routes,
-            restore,
-            ..
-        } = reset;
-        let version = match &restore {
-            Restore::Cut {
-                object: Some(record),
-                ..
-            } => record.state_version,
-            _ => A::STATE_VERSION,
-        };
-        let set = guarded(|| {
-            match object {
-                Some(state) => actor.reset(&mut &state[..], version)?,
-                None if restore == Restore::First => {}
-                // An operator that wrote no state for the cut has none.
-                None => actor.reset_to_initial_state()?,
-            }
-            actor.resumed_at(restore.seq(), restore.oldest_retained())
-        });
-        if let Err(fault) = set {
-            return self.fault(fault);
-        }
-        self.completed = restore.seq();
-        match Streams::open(input, channels, routes) {
-            Some(streams) => self.streams = Some(streams),
-            None => {
-                let what = "a stream of this operator has another type: this is a defect";
-                return self.fault(Fault::Error(OperatorError::Permanent(what.to_owned())));
-            }
-        }
-        self.report(InstanceEvent::ResetDone);
-        Turn::Again
-    }
-
     // Jobs and failures.
 
     fn run<T: Send + 'static>(
@@ -587,62 +383,5 @@ fn guarded<T>(call: impl FnOnce() -> Result<T, OperatorError>) -> Result<T, Faul
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Fault::Error),
         Err(panic) => Err(Fault::Panic(panic_text(&*panic))),
-    }
-}
-
-impl<A: Operator> Streams<A> {
-    fn open(input: Option<Erased>, channels: Vec<usize>, routes: Vec<Erased>) -> Option<Self> {
-        let input = match input {
-            None => None,
-            Some(input) => Some(*input.downcast().ok()?),
-        };
-        let routes = routes
-            .into_iter()
-            .map(|route| route.downcast().ok().map(|route| *route))
-            .collect::<Option<Vec<Route<A::Output>>>>()?;
-        Some(Self {
-            input,
-            routes,
-            markers: Markers::new(channels),
-            paused: true,
-            ended: false,
-            drained: 0,
-        })
-    }
-
-    fn poll_room(&mut self, task: &mut task::Context<'_>) -> Poll<Result<(), Closed>> {
-        let mut all = Poll::Ready(Ok(()));
-        for route in &mut self.routes {
-            match route.poll_ready(task) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(closed)) => return Poll::Ready(Err(closed)),
-                Poll::Pending => all = Poll::Pending,
-            }
-        }
-        all
-    }
-
-    /// Gives every route the tuples; those that share a stream get copies.
-    fn accept(&mut self, tuples: Vec<A::Output>) {
-        if tuples.is_empty() || self.routes.is_empty() {
-            return;
-        }
-        let owner = self
-            .routes
-            .iter()
-            .position(|route| route.duplicate().is_none());
-        let owner = owner.unwrap_or(self.routes.len() - 1);
-        for (index, route) in self.routes.iter_mut().enumerate() {
-            if let (true, Some(duplicate)) = (index != owner, route.duplicate()) {
-                route.accept(tuples.iter().map(duplicate).collect());
-            }
-        }
-        self.routes[owner].accept(tuples);
-    }
-
-    fn accept_marker(&mut self, marker: Marker) {
-        for route in &mut self.routes {
-            route.accept_marker(marker);
-        }
     }
 }

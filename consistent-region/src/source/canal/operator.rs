@@ -1,7 +1,6 @@
 //! The operator: takes batches in, emits tuples, marks cuts, acknowledges late.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::task::{self, Poll};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fetch::{Fetched, Fetching};
 use super::{CanalSourceConfig, MapEntry, Mapped};
+use crate::graph::stable_hash;
 use crate::operator::{
     Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced, RegionHandle,
     StartOperator, Tuple,
@@ -84,7 +84,7 @@ impl<T: Tuple> CanalSource<T> {
         for entry in message.entries() {
             let entry = entry.map_err(failed)?;
             if let Some(id) = entry.transaction_end_id().map_err(failed)? {
-                arrived.push(Arrived::End(Transaction::new(hash(&id))));
+                arrived.push(Arrived::End(Transaction::new(stable_hash(&id))));
                 continue;
             }
             let mapped = (self.map)(&entry).map_err(|error| {
@@ -298,15 +298,8 @@ fn seen(entry: &Entry) -> Seen {
     let position = entry.position();
     Seen {
         fingerprint: u128::from_be_bytes(entry.fingerprint().to_bytes()),
-        place: hash(&(position.journal, position.offset)),
+        place: stable_hash(&(position.journal, position.offset)),
     }
-}
-
-/// 64 bits that are the same in every process of one build.
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 fn failed(error: CanalError) -> OperatorError {

@@ -1,0 +1,84 @@
+//! A reset of one instance: its streams close, its state is read, and it stands at the cut.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::stream::FuturesUnordered;
+
+use crate::operator::control::{InstanceEvent, Reset, Restore};
+use crate::operator::jobs;
+use crate::operator::{Operator, OperatorError};
+
+use super::streams::Streams;
+use super::{Done, Fault, Pump, Turn, guarded};
+
+impl<A: Operator> Pump<A> {
+    pub(super) fn begin_reset(&mut self, actor: &mut A, reset: Box<Reset>) -> Turn {
+        // First of all: neighbours that wait for room must wake.
+        self.streams = None;
+        self.jobs = FuturesUnordered::new();
+        self.output.take();
+        self.staged = None;
+        self.round_began = None;
+        self.cut_wanted.store(false, Ordering::Release);
+        self.stamp = reset.stamp;
+        self.guard.stamp = reset.stamp;
+        let attempt = reset.stamp;
+        let (context, store) = (self.context.clone(), Arc::clone(&self.store));
+        let (committer, restore) = (actor.committer(), reset.restore.clone());
+        self.resetting = Some(reset);
+        self.run(
+            move || jobs::restore(&context, &*store, committer.as_ref(), &restore),
+            move |result| Done::Restored { attempt, result },
+        );
+        Turn::Again
+    }
+
+    pub(super) fn restored(
+        &mut self,
+        actor: &mut A,
+        reset: Reset,
+        object: Result<Option<Vec<u8>>, OperatorError>,
+    ) -> Turn {
+        let object = match object {
+            Ok(object) => object,
+            Err(error) => return self.fault(Fault::Error(error)),
+        };
+        let Reset {
+            input,
+            channels,
+            routes,
+            restore,
+            ..
+        } = reset;
+        let version = match &restore {
+            Restore::Cut {
+                object: Some(record),
+                ..
+            } => record.state_version,
+            _ => A::STATE_VERSION,
+        };
+        let set = guarded(|| {
+            match object {
+                Some(state) => actor.reset(&mut &state[..], version)?,
+                None if restore == Restore::First => {}
+                // An operator that wrote no state for the cut has none.
+                None => actor.reset_to_initial_state()?,
+            }
+            actor.resumed_at(restore.seq(), restore.oldest_retained())
+        });
+        if let Err(fault) = set {
+            return self.fault(fault);
+        }
+        self.completed = restore.seq();
+        match Streams::open(input, channels, routes) {
+            Some(streams) => self.streams = Some(streams),
+            None => {
+                let what = "a stream of this operator has another type: this is a defect";
+                return self.fault(Fault::Error(OperatorError::Permanent(what.to_owned())));
+            }
+        }
+        self.report(InstanceEvent::ResetDone);
+        Turn::Again
+    }
+}
