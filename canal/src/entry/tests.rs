@@ -1,3 +1,5 @@
+//! Kinds that are absent or unknown, and what makes a fingerprint.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Values of every common column type, right or a typed error.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

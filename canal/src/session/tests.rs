@@ -1,3 +1,5 @@
+//! The session's machine, without a socket.
+
 use super::*;
 use crate::error::EpochEnd;
 use crate::identity::ClientIdentity;

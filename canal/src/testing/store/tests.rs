@@ -1,3 +1,5 @@
+//! The event store: pointers, limits, batches.
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;

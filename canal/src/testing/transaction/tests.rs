@@ -1,3 +1,5 @@
+//! Scripted transactions and the entries they become.
+
 use prost::Message;
 
 use super::*;

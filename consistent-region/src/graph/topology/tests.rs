@@ -1,3 +1,5 @@
+//! The rules of a region's topology, each broken once.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The worker's machine, without actors and streams.
+
 use super::*;
 use crate::manifest::{ObjectRecord, RestorePoint};
 use crate::operator::control::{InstanceEvent, StagedToken};
