@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc};
 
 /// Against a hang; never a pass mark.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test on an actix System, with a limit.
 pub fn run<F: Future>(test: F) -> F::Output {

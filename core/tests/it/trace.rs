@@ -1,7 +1,12 @@
 //! Spans that join the two sides of a call.
+//!
+//! Which spans are enabled is the process's, not a thread's: `tracing` asks whatever subscriber the
+//! thread has that comes by first, and keeps the answer for all. So these tests run in a process of
+//! their own, whose one subscriber is there before anything else.
 
 use std::{
     collections::BTreeMap,
+    process::Command,
     sync::{Arc, Mutex},
 };
 
@@ -64,18 +69,41 @@ fn assert_joined(spans: &[(&'static str, Fields)]) {
     assert_ne!(send["span_id"], handle["span_id"]);
 }
 
+const ALONE: &str = "LOCKKEEPER_TEST_TRACE_ALONE";
+const JOINED: &str = "THE SPANS ARE JOINED";
+
 #[test]
 fn spans_join_caller_and_callee_in_one_process_and_over_a_transport() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "trace::alone_in_its_process", "--ignored"])
+        .arg("--nocapture")
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let (said, errors) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    assert!(said.contains(JOINED), "{said}{errors}");
+}
+
+/// Not a test by itself: the body of the one above.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn alone_in_its_process() {
+    if std::env::var_os(ALONE).is_none() {
+        return;
+    }
     let spans = Spans::default();
-    tracing::subscriber::with_default(spans.clone(), || {
-        run(async {
-            let setup = started().await;
-            setup.gateway.send(Add(1)).await.unwrap();
-            assert_joined(&spans.take());
-            let (caller, address) = wired(&setup);
-            let gateway = caller.connect::<TestGateway>(&address).await.unwrap();
-            gateway.send(Add(1)).await.unwrap();
-            assert_joined(&spans.take());
-        });
+    tracing::subscriber::set_global_default(spans.clone()).unwrap();
+    run(async {
+        let setup = started().await;
+        setup.gateway.send(Add(1)).await.unwrap();
+        assert_joined(&spans.take());
+        let (caller, address) = wired(&setup);
+        let gateway = caller.connect::<TestGateway>(&address).await.unwrap();
+        gateway.send(Add(1)).await.unwrap();
+        assert_joined(&spans.take());
     });
+    println!("{JOINED}");
 }
