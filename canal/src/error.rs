@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::message::BatchId;
+use crate::row::RowError;
 
 /// Why an operation of a connector failed.
 ///
@@ -156,6 +157,10 @@ pub enum CanalError {
     /// meanwhile, and its end if it goes on panicking.
     #[error("the connector's task panicked: {0}")]
     Panicked(String),
+    /// A row does not fit the type it was to become, and the connector was told to stop then
+    /// ([`OnDecodeError::Stop`](crate::OnDecodeError::Stop)). Its batch is not acknowledged.
+    #[error(transparent)]
+    Row(#[from] RowError),
     /// The connector is not connected.
     #[error("the connector is not connected: call connect() first")]
     NotConnected,
@@ -244,8 +249,8 @@ fn active_one(holder: Option<&str>) -> String {
 }
 
 impl CanalError {
-    /// Whether connecting again, now or a little later, can help. Wrong credentials, arguments
-    /// and frames above the limit stay wrong until somebody changes something.
+    /// Whether connecting again, now or a little later, can help. Wrong credentials, arguments,
+    /// frames above the limit and rows of another type stay wrong until somebody changes something.
     pub fn is_retryable(&self) -> bool {
         !matches!(
             self,
@@ -254,6 +259,7 @@ impl CanalError {
                 | Self::TransactionTooLarge { .. }
                 | Self::InvalidClientId(_)
                 | Self::InvalidArgument(_)
+                | Self::Row(_)
         )
     }
 
@@ -266,6 +272,7 @@ impl CanalError {
                 | Self::EarlierBatchesOutstanding { .. }
                 | Self::InvalidClientId(_)
                 | Self::InvalidArgument(_)
+                | Self::Row(_)
         )
     }
 }

@@ -93,9 +93,11 @@ mod transaction;
 pub use access::ClusterNodeAccessStrategy;
 pub use access::{CanalNodeAccessStrategy, SimpleNodeAccessStrategy};
 pub use connector::{
-    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
-    CanalConnectors, ClusterCanalConnector, ConnectorEnd, ConnectorState, ConnectorStatus,
-    GetStatus, Pause, Resume, SimpleCanalConnector, Stop, WaitForEnd,
+    Batch, BatchResult, BinlogAnswer, BinlogPosition, BinlogProbe, CanalConnector,
+    CanalConnectorBuilder, CanalConnectorSettings, CanalConnectors, ClusterCanalConnector,
+    ConnectorEnd, ConnectorState, ConnectorStatus, DeadRow, DecodedBatch, DecodedChange,
+    DecodedRow, GetStatus, OnDecodeError, Pause, Resume, RowDecoding, SimpleCanalConnector, Stop,
+    WaitForEnd,
 };
 pub use entry::{Entry, EntryFingerprint, EntryType, EventType, Position};
 pub use error::{CanalError, EpochEnd, SessionPhase};

@@ -2,25 +2,31 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{
     Actor, ActorContext as _, AsyncContext as _, Context, Handler, Message as ActixMessage,
     MessageResult, Recipient, ResponseFuture, WrapFuture as _,
 };
 use lockkeeper_core::status::StatusSource;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::delivery::Desired;
-use super::driver::{Driver, Sink};
+use super::driver::{Driver, Sink, StallProbe};
+use super::rows::{DecodedBatch, OnDecodeError, RowDecoding, TypedSink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
+use super::stall::BinlogProbe;
 use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus, ConnectorStatusSource};
 use crate::error::CanalError;
 use crate::message::Message;
 use crate::transaction::CommittedTransaction;
 
-/// What a handler says about a batch: `Ok` acknowledges it, `Err` has it delivered again.
+/// What a handler says about a batch: `Ok` acknowledges it, `Err` has it delivered again. A
+/// [`RowError`](crate::RowError) in it would come again for ever: it ends the connector with
+/// [`CanalError::Row`].
 pub type BatchResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// A batch for the handler.
@@ -134,6 +140,48 @@ impl CanalConnector {
         Self::with_sink(connector, settings, Sink::Transactions(recipient))
     }
 
+    /// A connector that pushes batches whose rows are decoded as `T`, by serde as in
+    /// [`RowChange::rows`](crate::RowChange::rows). `decoding` says what becomes of a row that does
+    /// not fit; by default the connector ends.
+    ///
+    /// # Errors
+    /// [`CanalError::InvalidArgument`] for settings that cannot work; among them dead letters with
+    /// a [window](CanalConnectorSettings::with_window) above 1: a batch waits until its dead letters
+    /// are taken, and the next one would overtake it.
+    pub fn rows<T: DeserializeOwned + Send + 'static>(
+        connector: SimpleCanalConnector,
+        settings: CanalConnectorSettings,
+        decoding: RowDecoding,
+        recipient: Recipient<DecodedBatch<T>>,
+    ) -> Result<Self, CanalError> {
+        if settings.window > 1 && matches!(decoding.on_error(), OnDecodeError::DeadLetter(_)) {
+            return Err(CanalError::InvalidArgument(
+                "dead letters need a window of 1, or batches would come out of order".to_owned(),
+            ));
+        }
+        let sink = TypedSink {
+            decoding,
+            recipient,
+        };
+        Self::with_sink(connector, settings, Sink::Rows(Arc::new(sink)))
+    }
+
+    /// Reports [`ConnectorState::Stalled`] when the server delivers nothing for `limit` while the
+    /// binlog grows on, as `probe` says. A minute is a good limit; below 20 s a server whose filter
+    /// lets nothing pass can look stalled, because it shows its progress only every 5 s.
+    ///
+    /// Not for a server that follows another database than the probe asks, and not while a binlog
+    /// grows by rotations alone: they are growth that no server delivers.
+    pub fn with_binlog_probe(mut self, probe: impl BinlogProbe, limit: Duration) -> Self {
+        if let Some((driver, _)) = &mut self.start {
+            driver.probe = Some(StallProbe {
+                probe: Arc::new(probe),
+                limit: limit.max(Duration::from_millis(4)),
+            });
+        }
+        self
+    }
+
     fn with_sink(
         connector: SimpleCanalConnector,
         settings: CanalConnectorSettings,
@@ -148,6 +196,7 @@ impl CanalConnector {
             redeliveries: Backoff::new(first, longest, None),
             settings,
             sink,
+            probe: None,
             desired: desired_seen,
             status: status_shown,
         };
@@ -162,6 +211,11 @@ impl CanalConnector {
     /// The destination that it follows.
     pub fn destination(&self) -> &str {
         &self.destination
+    }
+
+    /// Its status, as a watch that wakes at each change. [`GetStatus`] asks once.
+    pub fn watch(&self) -> watch::Receiver<ConnectorStatus> {
+        self.status.clone()
     }
 
     /// Its status for a console: register it with the service's

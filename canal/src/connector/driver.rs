@@ -5,32 +5,36 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{MailboxError, Recipient};
+use actix::Recipient;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::actor::{Batch, BatchResult};
+use super::actor::Batch;
 use super::backoff::Backoff;
 use super::delivery::{Delivery, Desired, Step};
+use super::rows::{Outcome, RowSink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
 use super::spans::{BatchState, Spans};
+use super::stall::{BinlogAnswer, BinlogProbe, StallWatch};
 use super::status::{ConnectorEnd, ConnectorState, ConnectorStatus};
 use crate::entry::{Entry, Position};
 use crate::error::CanalError;
 use crate::message::{BatchId, Message};
 use crate::role::ClientRole;
+use crate::row::RowError;
 use crate::transaction::{CommittedTransaction, TransactionAssembler};
 
 /// The first pause between two questions while nothing comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 type Handling = Pin<Box<dyn Future<Output = Handled>>>;
-type Outcome = Result<BatchResult, MailboxError>;
+type Probing = Pin<Box<dyn Future<Output = BinlogAnswer>>>;
 
 /// What a handler has dealt with, from the first batch of which it had an entry to the last.
 struct Handled {
@@ -45,6 +49,13 @@ struct Handled {
 pub(super) enum Sink {
     Batches(Recipient<Batch>),
     Transactions(Recipient<CommittedTransaction>),
+    Rows(Arc<dyn RowSink>),
+}
+
+/// Who is asked how far the binlog goes.
+pub(super) struct StallProbe {
+    pub(super) probe: Arc<dyn BinlogProbe>,
+    pub(super) limit: Duration,
 }
 
 /// Why a connection's work ended.
@@ -63,6 +74,7 @@ impl From<CanalError> for Ended {
 pub(super) struct Driver {
     pub(super) settings: CanalConnectorSettings,
     pub(super) sink: Sink,
+    pub(super) probe: Option<StallProbe>,
     pub(super) desired: watch::Receiver<Desired>,
     pub(super) status: watch::Sender<ConnectorStatus>,
     pub(super) reconnects: Backoff,
@@ -96,10 +108,13 @@ impl Driver {
                 // No failure: another client's turn.
                 continue;
             }
-            if !error.is_retryable() {
-                return ConnectorEnd::Failed(error);
-            }
-            let Some(wait) = self.reconnects.failed(fastrand::f64()) else {
+            let wait = match error.is_retryable() {
+                true => self.reconnects.failed(fastrand::f64()),
+                false => None,
+            };
+            let Some(wait) = wait else {
+                // It gives up its role too, so that a standby gets its turn.
+                connector.disconnect().await;
                 return ConnectorEnd::Failed(error);
             };
             let failures = self.reconnects.failures();
@@ -153,6 +168,11 @@ impl Driver {
             pause: FIRST_PAUSE,
             since: Instant::now(),
             stop_at: None,
+            stall: self
+                .probe
+                .as_ref()
+                .map(|probe| StallWatch::new(probe.limit, now())),
+            probing: FuturesUnordered::new(),
             keep_alive: self.settings.keep_alive.min(connector.silence_limit() / 3),
         };
         let ended = self.stream(connector, &mut stream).await;
@@ -189,7 +209,7 @@ impl Driver {
         stream: &mut Stream,
     ) -> Result<(), Ended> {
         let desired = *self.desired.borrow_and_update();
-        self.show(desired);
+        self.show(desired, stream);
         match stream.delivery.next(desired) {
             Step::Acknowledge(batch) => {
                 connector.ack(batch).await?;
@@ -212,8 +232,7 @@ impl Driver {
             {
                 Some(message) => Ok(self.push(message, stream)?),
                 None => {
-                    self.status
-                        .send_if_modified(|status| !std::mem::replace(&mut status.caught_up, true));
+                    self.nothing_came(stream);
                     let pause = stream.pause;
                     stream.pause = (pause * 2).min(self.settings.longest_poll_pause);
                     self.wait(stream, pause).await
@@ -248,6 +267,7 @@ impl Driver {
         let until = stream.stop_at.map_or(until, |stop_at| until.min(stop_at));
         tokio::select! {
             Some(handled) = stream.handling.next() => self.handled(stream, handled)?,
+            Some(answer) = stream.probing.next() => self.probed(stream, answer),
             changed = self.desired.changed() => if changed.is_err() {
                 return Err(Ended::Connector(ConnectorEnd::Stopped));
             },
@@ -261,15 +281,49 @@ impl Driver {
         Ok(())
     }
 
+    /// Asks the database from time to time whether there should have been something.
+    fn nothing_came(&self, stream: &mut Stream) {
+        let stalled = match (&mut stream.stall, &self.probe) {
+            (Some(stall), Some(probe)) => {
+                if stall.nothing_came(now()) {
+                    stream.probing.push(ask(&probe.probe, stall.period()));
+                }
+                stall.stalled(now()).is_some()
+            }
+            _ => false,
+        };
+        self.status.send_if_modified(|status| {
+            std::mem::replace(&mut status.caught_up, !stalled) == stalled
+        });
+    }
+
+    fn probed(&self, stream: &mut Stream, answer: BinlogAnswer) {
+        let problem = answer.as_ref().err().map(ToString::to_string);
+        self.status.send_if_modified(|status| {
+            let differs = status.probe_problem != problem;
+            if differs && let Some(problem) = &problem {
+                tracing::warn!(problem, "the database does not say how far its binlog goes");
+            }
+            status.probe_problem = problem;
+            differs
+        });
+        if let Some(stall) = &mut stream.stall {
+            stall.probed(now(), answer.ok());
+        }
+    }
+
     fn push(&self, message: Message, stream: &mut Stream) -> Result<(), CanalError> {
         stream.pause = FIRST_PAUSE;
+        if let Some(stall) = &mut stream.stall {
+            stall.reset(now());
+        }
         let (id, entries) = (message.id(), message.len());
         let last = message.raw_entries().last().cloned();
         let position = last
             .and_then(|raw| Entry::decode(message.destination().into(), raw).ok())
             .map(|entry| entry.position());
         let ended = match &self.sink {
-            Sink::Batches(_) => Vec::new(),
+            Sink::Batches(_) | Sink::Rows(_) => Vec::new(),
             Sink::Transactions(_) => stream.assembler.push(&message)?,
         };
         self.status.send_modify(|status| {
@@ -279,8 +333,19 @@ impl Driver {
             status.caught_up = false;
             status.last_execute_time = position.as_ref().map(|position| position.execute_time);
         });
+        let decoded = match &self.sink {
+            Sink::Rows(rows) => Some(rows.push(&message).inspect_err(|_| self.undecodable(1))?),
+            _ => None,
+        };
         stream.delivery.pushed(id);
         match &self.sink {
+            Sink::Rows(_) => {
+                if let Some(pushed) = decoded {
+                    self.undecodable(pushed.undecodable);
+                    stream.spans.push(id, [id], None);
+                    stream.handle(id, id, position, pushed.request);
+                }
+            }
             Sink::Batches(recipient) => {
                 stream.spans.push(id, [id], None);
                 let request = recipient.send(Batch { message });
@@ -311,6 +376,13 @@ impl Driver {
         let succeeded = match outcome {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
+                let error = match decode_error(error) {
+                    Ok(error) => {
+                        self.undecodable(1);
+                        return Err(Ended::Connector(ConnectorEnd::Failed(error)));
+                    }
+                    Err(error) => error,
+                };
                 tracing::warn!(batch = %last, %error, "a batch was not handled and comes again");
                 false
             }
@@ -349,13 +421,41 @@ impl Driver {
         }
     }
 
-    fn show(&self, desired: Desired) {
-        let state = match desired {
-            Desired::Running => ConnectorState::Streaming,
-            Desired::Paused | Desired::Stopping => ConnectorState::Paused,
+    fn undecodable(&self, rows: usize) {
+        if rows > 0 {
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            self.status
+                .send_modify(|status| status.undecodable_rows += rows);
+        }
+    }
+
+    fn show(&self, desired: Desired, stream: &mut Stream) {
+        if let (Desired::Paused, Some(stall)) = (desired, &mut stream.stall) {
+            // Nothing is asked for, so nothing comes.
+            stall.reset(now());
+        }
+        let stalled = stream.stall.as_ref().and_then(|stall| stall.stalled(now()));
+        let state = match (desired, stalled) {
+            (Desired::Running, None) => ConnectorState::Streaming,
+            (Desired::Running, Some(binlog)) => ConnectorState::Stalled {
+                binlog: binlog.clone(),
+            },
+            (Desired::Paused | Desired::Stopping, _) => ConnectorState::Paused,
         };
         self.status.send_if_modified(|status| {
             let differs = status.state != state;
+            let (stalls, stalled) = (
+                matches!(state, ConnectorState::Stalled { .. }),
+                matches!(status.state, ConnectorState::Stalled { .. }),
+            );
+            if stalls && !stalled {
+                status.stalls += 1;
+                status.caught_up = false;
+                tracing::warn!(
+                    ?state,
+                    "the Canal server delivers nothing and the binlog grows"
+                );
+            }
             status.state = state;
             differs
         });
@@ -375,6 +475,9 @@ struct Stream {
     /// When handlers are no longer waited for.
     stop_at: Option<Instant>,
     keep_alive: Duration,
+    stall: Option<StallWatch>,
+    /// The question to the database, if one is open.
+    probing: FuturesUnordered<Probing>,
 }
 
 impl Stream {
@@ -394,6 +497,30 @@ impl Stream {
                 outcome: request.await,
             }
         }));
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+/// One question to the database, with its limit.
+fn ask(probe: &Arc<dyn BinlogProbe>, limit: Duration) -> Probing {
+    let probe = Arc::clone(probe);
+    Box::pin(async move {
+        let answer = tokio::time::timeout(limit, probe.binlog_position()).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {limit:?}").into()))
+    })
+}
+
+/// The row that a handler could not decode, if that is what went wrong: it never will.
+fn decode_error(
+    error: Box<dyn std::error::Error + Send + Sync>,
+) -> Result<CanalError, Box<dyn std::error::Error + Send + Sync>> {
+    match error.downcast::<CanalError>() {
+        Ok(error) if matches!(*error, CanalError::Row(_)) => Ok(*error),
+        Ok(error) => Err(error),
+        Err(error) => error.downcast::<RowError>().map(|e| CanalError::Row(*e)),
     }
 }
 

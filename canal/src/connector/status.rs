@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockkeeper_core::status::{StatusSnapshot, StatusSource};
 use tokio::sync::watch;
 
+use super::stall::BinlogPosition;
 use crate::entry::Position;
 use crate::error::CanalError;
 
@@ -18,6 +19,13 @@ pub enum ConnectorState {
     Standby,
     /// Batches are pushed.
     Streaming,
+    /// The server is asked and has nothing, and yet the database's binlog grows on: its parser has
+    /// stopped, or its buffer is full of what is not acknowledged. Told only with a
+    /// [probe](crate::CanalConnector::with_binlog_probe). It goes on asking; the next entry ends it.
+    Stalled {
+        /// How far the binlog goes.
+        binlog: BinlogPosition,
+    },
     /// No batch is fetched; the connection is kept.
     Paused,
     /// It waits before it connects again.
@@ -65,13 +73,21 @@ pub struct ConnectorStatus {
     pub connections: u64,
     /// How often the connector's task panicked and began anew.
     pub panics: u64,
+    /// Rows that did not fit their type, since the start: see
+    /// [`RowDecoding`](crate::RowDecoding).
+    pub undecodable_rows: u64,
+    /// How often the server has stalled since the start.
+    pub stalls: u64,
+    /// Why the database could not be asked how far its binlog goes, if the last question failed.
+    pub probe_problem: Option<String>,
     /// Batches that are being handled, or that wait for the end of a transaction.
     pub outstanding_batches: usize,
     /// The last entry of the batch that was handled last.
     pub position: Option<Position>,
     /// When the last entry that was pushed was executed, in milliseconds since 1970.
     pub last_execute_time: Option<i64>,
-    /// Whether the last fetch found nothing, so that the connector has all there is.
+    /// Whether the last fetch found nothing, so that the connector has all there is. False while the
+    /// server has stalled.
     pub caught_up: bool,
 }
 
@@ -86,6 +102,9 @@ impl ConnectorStatus {
             failed_batches: 0,
             connections: 0,
             panics: 0,
+            undecodable_rows: 0,
+            stalls: 0,
+            probe_problem: None,
             outstanding_batches: 0,
             position: None,
             last_execute_time: None,
@@ -126,6 +145,7 @@ impl StatusSource for ConnectorStatusSource {
             ConnectorState::Connecting => "connecting".to_owned(),
             ConnectorState::Standby => "standby".to_owned(),
             ConnectorState::Streaming => "streaming".to_owned(),
+            ConnectorState::Stalled { binlog } => format!("stalled: the binlog is at {binlog}"),
             ConnectorState::Paused => "paused".to_owned(),
             ConnectorState::BackingOff { error, .. } => format!("backing off: {error}"),
             ConnectorState::Ended(ConnectorEnd::Stopped) => "stopped".to_owned(),
@@ -141,7 +161,12 @@ impl StatusSource for ConnectorStatusSource {
             .with("outstanding_batches", status.outstanding_batches)
             .with("connections", status.connections)
             .with("panics", status.panics)
+            .with("undecodable_rows", status.undecodable_rows)
+            .with("stalls", status.stalls)
             .with("caught_up", status.caught_up);
+        if let Some(problem) = &status.probe_problem {
+            snapshot = snapshot.with("probe_problem", problem.as_str());
+        }
         if let Some(address) = &status.address {
             snapshot = snapshot.with("address", address.as_str());
         }

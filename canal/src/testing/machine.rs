@@ -166,6 +166,7 @@ impl ServerMachine {
             open_connections: u64::try_from(self.connections.len()).unwrap_or(u64::MAX),
             broken_connections: self.counts.broken,
             idle_connections_closed: self.counts.idle,
+            heartbeats: self.counts.heartbeats,
             ..destination.map(Destination::statistics).unwrap_or_default()
         }
     }

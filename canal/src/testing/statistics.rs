@@ -19,6 +19,8 @@ pub struct Statistics {
     pub subscriptions: u64,
     /// UNSUBSCRIPTIONs that were accepted.
     pub unsubscriptions: u64,
+    /// HEARTBEATs, which name no destination, by the whole server: clients ask by them whether it lives.
+    pub heartbeats: u64,
     /// GETs that were answered, with entries or without.
     pub gets: u64,
     /// Batches that were handed out.
@@ -59,4 +61,5 @@ pub(crate) struct ConnectionCounts {
     pub(crate) accepted: u64,
     pub(crate) broken: u64,
     pub(crate) idle: u64,
+    pub(crate) heartbeats: u64,
 }

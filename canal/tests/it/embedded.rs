@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use lockkeeper_canal::BinlogPosition;
 use lockkeeper_canal::testing::{
     CanalServer, CanalServerHandle, ServerVersion, Table, Transaction,
 };
@@ -75,7 +76,7 @@ fn on_version(version: ServerVersion, password: &str, contract: impl AsyncFnOnce
 pub(crate) struct Scripted {
     server: CanalServerHandle,
     table: Table,
-    next_transaction: AtomicU64,
+    next_transaction: Arc<AtomicU64>,
     amounts: Mutex<BTreeMap<u64, Decimal>>,
 }
 
@@ -88,7 +89,7 @@ impl Scripted {
                 .column("customer", "varchar(40)")
                 .column("amount", "decimal(12,2)")
                 .column("placed", "datetime"),
-            next_transaction: AtomicU64::new(1),
+            next_transaction: Arc::new(AtomicU64::new(1)),
             amounts: Mutex::default(),
         }
     }
@@ -152,5 +153,13 @@ impl Database for Scripted {
         let (schema, table) = self.table();
         let sql = format!("ALTER TABLE {schema}.{table} ADD COLUMN {name} TEXT");
         self.commit(Transaction::ddl(schema, table, &sql));
+    }
+
+    fn binlog(&self) -> Box<dyn Fn() -> BinlogPosition + Send + Sync> {
+        let transactions = Arc::clone(&self.next_transaction);
+        Box::new(move || BinlogPosition {
+            journal: "binlog.000001".to_owned(),
+            offset: transactions.load(Ordering::Relaxed),
+        })
     }
 }

@@ -5,6 +5,7 @@
 
 mod actor;
 mod contract;
+mod decoding;
 mod embedded;
 mod faults;
 mod peer;

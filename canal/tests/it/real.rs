@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
+use lockkeeper_canal::BinlogPosition;
+
 use crate::contract::{Database, Order, Subject, every_contract};
 
 every_contract!(on_the_real_server);
@@ -116,6 +118,11 @@ impl MariaDb {
     }
 
     pub(crate) fn execute(&self, sql: &str) {
+        self.query(sql);
+    }
+
+    /// What a statement prints: a line a row, tabs between columns.
+    pub(crate) fn query(&self, sql: &str) -> String {
         let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
         let mut client = Command::new("mariadb")
             .args([
@@ -125,8 +132,9 @@ impl MariaDb {
             ])
             .args(["--host", &self.host, "--port", &self.port, "--user", &user])
             .env("MYSQL_PWD", password("LOCKKEEPER_MYSQL_PASSWORD_FILE"))
+            .args(["--batch", "--skip-column-names"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("the command line client `mariadb` starts");
         client
@@ -135,7 +143,9 @@ impl MariaDb {
             .unwrap()
             .write_all(sql.as_bytes())
             .unwrap();
-        assert!(client.wait().unwrap().success(), "failed: {sql}");
+        let output = client.wait_with_output().unwrap();
+        assert!(output.status.success(), "failed: {sql}");
+        String::from_utf8(output.stdout).unwrap()
     }
 }
 
@@ -186,6 +196,18 @@ impl Database for Arc<MariaDb> {
             "ALTER TABLE {}.orders ADD COLUMN {name} TEXT",
             self.schema
         ));
+    }
+
+    fn binlog(&self) -> Box<dyn Fn() -> BinlogPosition + Send + Sync> {
+        let database = Arc::clone(self);
+        Box::new(move || {
+            let status = database.query("SHOW MASTER STATUS");
+            let mut columns = status.split_whitespace();
+            BinlogPosition {
+                journal: columns.next().unwrap().to_owned(),
+                offset: columns.next().unwrap().parse().unwrap(),
+            }
+        })
     }
 }
 

@@ -33,6 +33,9 @@ impl ServerMachine {
         let Some(fault) = self.fault_at(id, request_of(kind), actions) else {
             return;
         };
+        if kind == Ok(PacketType::Heartbeat) {
+            self.counts.heartbeats += 1;
+        }
         let served = match kind {
             Ok(PacketType::Subscription) => self.subscribe(packet.body),
             Ok(PacketType::Unsubscription) => self.unsubscribe(packet.body),
