@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use lockkeeper_core::error::TimeoutPhase;
+use lockkeeper_core::trace::TraceContext;
 use lockkeeper_core::transport::{ConnectRequest, OutboundCall, RemoteSession};
 use lockkeeper_core::{Authority, Outcome, RpcError, RpcErrorKind};
 use tokio::sync::oneshot;
@@ -250,7 +251,12 @@ impl Inner {
         Ok(())
     }
 
-    fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError> {
+    fn tell(
+        &self,
+        method: u16,
+        payload: Bytes,
+        trace: Option<TraceContext>,
+    ) -> Result<(), RpcError> {
         let place = self.place(method)?;
         if let Some(end) = self.end.get() {
             return Err(end.clone().with_outcome(Outcome::NotSent));
@@ -281,9 +287,11 @@ impl Inner {
             return Err(full("the connection's outgoing queue has no room"));
         };
         let session = binding.session;
+        let trace = trace.filter(|_| link.takes_trace(size + 1 + Tell::FIELDS));
         if !link.send(Request::Tell {
             session,
             method: place,
+            trace: trace.map(Box::new),
             payload,
             room,
         }) {
@@ -341,14 +349,14 @@ impl Inner {
     }
 }
 
-impl RemoteSession for Session {
-    fn ask(&self, call: OutboundCall) -> BoxFuture<'static, Result<Bytes, RpcError>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.ask(call).await })
-    }
-
-    fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError> {
-        let told = self.0.tell(method, payload);
+impl Session {
+    fn send_one_way(
+        &self,
+        method: u16,
+        payload: Bytes,
+        trace: Option<TraceContext>,
+    ) -> Result<(), RpcError> {
+        let told = self.0.tell(method, payload, trace);
         if told.is_err() && self.0.present().is_none() && self.0.end.get().is_none() {
             // The next one finds a connection, if there is one to be had.
             let inner = Arc::clone(&self.0);
@@ -361,6 +369,36 @@ impl RemoteSession for Session {
             });
         }
         told
+    }
+}
+
+impl RemoteSession for Session {
+    fn ask(&self, call: OutboundCall) -> BoxFuture<'static, Result<Bytes, RpcError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.ask(call, None).await })
+    }
+
+    fn ask_traced(
+        &self,
+        call: OutboundCall,
+        trace: TraceContext,
+    ) -> BoxFuture<'static, Result<Bytes, RpcError>> {
+        let inner = Arc::clone(&self.0);
+        let trace = Some(Box::new(trace));
+        Box::pin(async move { inner.ask(call, trace).await })
+    }
+
+    fn tell(&self, method: u16, payload: Bytes) -> Result<(), RpcError> {
+        self.send_one_way(method, payload, None)
+    }
+
+    fn tell_traced(
+        &self,
+        method: u16,
+        payload: Bytes,
+        trace: TraceContext,
+    ) -> Result<(), RpcError> {
+        self.send_one_way(method, payload, Some(trace))
     }
 
     fn is_connected(&self) -> bool {

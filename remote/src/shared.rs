@@ -198,7 +198,13 @@ impl Shared {
             .into());
         }
         let frame_limit = theirs.frame_limit.min(self.settings.frame_limit_bytes);
+        let ours = self.preface.versions;
+        let Some(version) = ours.highest_common(theirs.versions) else {
+            let theirs = theirs.versions;
+            return Err(IntroductionError::Versions { ours, theirs });
+        };
         let peer = Peer {
+            version,
             incarnation: theirs.incarnation,
             listening: theirs.listening.parse().ok(),
             application: theirs.application,
@@ -216,7 +222,7 @@ impl Shared {
         let (handle, requests) =
             LinkHandle::new(peer, frame_limit, self.settings.outgoing_limit_bytes);
         let handle = Arc::new(handle);
-        let settings = self.machine_settings(frame_limit);
+        let settings = self.machine_settings(version, frame_limit);
         let endpoints = Arc::clone(&self.endpoints);
         let log = Arc::clone(&self.log);
         let task = LinkTask::new(
@@ -241,9 +247,10 @@ impl Shared {
         Ok(used)
     }
 
-    fn machine_settings(&self, frame_limit: u32) -> Settings {
+    fn machine_settings(&self, version: u16, frame_limit: u32) -> Settings {
         let settings = &self.settings;
         Settings {
+            version,
             frame_limit,
             whole_limit: WHOLE_LIMIT,
             in_flight_limit: settings.in_flight_limit,

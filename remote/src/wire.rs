@@ -16,12 +16,12 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::{Call, Cancel, Failure, Reply, Tell};
+pub(crate) use call::{Call, Cancel, Failure, Reply, TRACE, Tell};
 pub(crate) use chunk::{Chunk, Progress};
 pub(crate) use codec::FrameCodec;
 pub(crate) use control::{Farewell, Goodbye, Ping, Pong};
 pub(crate) use error::WireError;
 pub(crate) use fault::Fault;
-pub(crate) use frame::{Frame, put_chunk_head};
+pub(crate) use frame::{Frame, TRACES_SINCE, put_chunk_head};
 pub(crate) use preface::{HEAD, Preface, VERSIONS, VersionRange};
 pub(crate) use session::{Connect, Connected, Credit, Disconnect, Ended, Grant, Refused};

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockkeeper_core::trace::TraceContext;
 
 use super::Ticket;
 use crate::wire::{Connect, Farewell, Fault, Frame, Grant, WireError};
@@ -41,6 +42,7 @@ pub(crate) enum Event<H: Host> {
         session: u32,
         method: u16,
         deadline: Instant,
+        trace: Option<Box<TraceContext>>,
         payload: Bytes,
         /// Comes back in [`Action::Free`].
         room: u32,
@@ -50,6 +52,7 @@ pub(crate) enum Event<H: Host> {
     Tell {
         session: u32,
         method: u16,
+        trace: Option<Box<TraceContext>>,
         payload: Bytes,
         /// Comes back in [`Action::Free`].
         room: u32,
@@ -96,6 +99,7 @@ pub(crate) enum Action<H: Host> {
     ServeTell {
         served: H::Served,
         method: u16,
+        trace: Option<Box<TraceContext>>,
         payload: Bytes,
     },
     /// Nobody waits for the answer to this call any more.
@@ -126,6 +130,8 @@ pub(crate) struct Serve<H: Host> {
     pub(crate) method: u16,
     /// When the caller gives up; `None` if that is too far away to say.
     pub(crate) deadline: Option<Instant>,
+    /// The span that it is made from.
+    pub(crate) trace: Option<Box<TraceContext>>,
     pub(crate) payload: Bytes,
     /// Comes back in [`Action::CancelServed`] if the caller gives up.
     pub(crate) cancel: H::Cancel,

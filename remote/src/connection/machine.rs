@@ -20,6 +20,8 @@ use crate::wire::{Call, Cancel, Disconnect, Farewell, Frame, Grant, Ping, Tell};
 /// Limits of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// The protocol version that both sides speak.
+    pub(crate) version: u16,
     /// The largest frame in bytes, the smaller of both ends' limits.
     pub(crate) frame_limit: u32,
     /// Calls in flight, each way.
@@ -105,6 +107,7 @@ impl<H: Host> Connection<H> {
                 session,
                 method,
                 deadline,
+                trace,
                 payload,
                 room,
                 waiter,
@@ -114,6 +117,7 @@ impl<H: Host> Connection<H> {
                     session,
                     method,
                     time_left_ms: time_left_ms(now, deadline),
+                    trace,
                     payload,
                 };
                 self.call(now, frame, deadline, room, waiter, actions);
@@ -121,12 +125,14 @@ impl<H: Host> Connection<H> {
             Event::Tell {
                 session,
                 method,
+                trace,
                 payload,
                 room,
             } => {
                 let tell = Tell {
                     session,
                     method,
+                    trace,
                     payload,
                 };
                 self.tell(tell, room, actions);

@@ -55,6 +55,7 @@ impl World {
         let side = || Side {
             machine: Connection::new(
                 Settings {
+                    version: 2,
                     whole_limit: 64,
                     in_flight_limit: 6,
                     ..settings()
@@ -193,6 +194,7 @@ impl World {
                 session,
                 method: 0,
                 deadline,
+                trace: None,
                 payload,
                 room: 1,
                 waiter,

@@ -1,5 +1,7 @@
 //! The machine by table: one situation a test, frames in, frames and actions out.
 
+mod trace;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +28,7 @@ impl Host for TestHost {
 
 pub(super) fn settings() -> Settings {
     Settings {
+        version: 2,
         frame_limit: 64 * 1024,
         whole_limit: 32 * 1024,
         in_flight_limit: 3,
@@ -69,6 +72,7 @@ impl Rig {
             session: 1,
             method: 0,
             deadline,
+            trace: None,
             payload,
             room: 0,
             waiter,
@@ -113,6 +117,7 @@ impl Rig {
             session: 1,
             method: 2,
             time_left_ms: 50,
+            trace: None,
             payload,
         }))
     }
@@ -233,6 +238,7 @@ fn a_call_whose_time_is_over_is_not_sent() {
         session: 1,
         method: 0,
         deadline,
+        trace: None,
         payload,
         room: 0,
         waiter: 9,
@@ -287,6 +293,7 @@ fn a_call_on_a_session_that_is_not_served_is_refused() {
     let tell = Tell {
         session: 9,
         method: 0,
+        trace: None,
         payload: Bytes::new(),
     };
     let actions = rig.receive(Frame::Tell(tell));
@@ -392,6 +399,7 @@ fn a_call_over_the_limit_is_not_sent() {
         session: 1,
         method: 0,
         deadline,
+        trace: None,
         payload,
         room: 0,
         waiter: 9,
@@ -648,6 +656,7 @@ fn large_call(rig: &mut Rig, call: u32, session: u32, size: usize) {
         session,
         method: 0,
         deadline,
+        trace: None,
         payload,
         room: 5,
         waiter,
@@ -673,6 +682,7 @@ fn a_small_call_overtakes_a_large_one_of_another_session_only() {
     let small = Event::Tell {
         session: 2,
         method: 0,
+        trace: None,
         payload: Bytes::new(),
         room: 0,
     };
@@ -766,6 +776,7 @@ fn tell(payload: &'static [u8]) -> Frame {
     Frame::Tell(Tell {
         session: 1,
         method: 3,
+        trace: None,
         payload: Bytes::from_static(payload),
     })
 }
@@ -812,6 +823,7 @@ fn what_a_connection_did_not_write_of_one_way_messages_is_lost_by_name() {
     let message = |session, method| Event::Tell {
         session,
         method,
+        trace: None,
         payload: Bytes::from_static(b"p"),
         room: 0,
     };
@@ -832,6 +844,7 @@ fn a_large_one_way_message_that_is_not_out_is_lost_by_name() {
     rig.step(Event::Tell {
         session: 4,
         method: 2,
+        trace: None,
         payload: Bytes::from(vec![0; 1000]),
         room: 5,
     });

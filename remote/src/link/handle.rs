@@ -7,13 +7,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lockkeeper_core::Authority;
+use lockkeeper_core::trace::TraceContext;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Asked, Role};
 use crate::connection::{CallEnd, Loss, OpenEnd};
-use crate::wire::{Connect, Farewell};
+use crate::wire::{Connect, Farewell, TRACE, TRACES_SINCE};
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Peer {
     pub(crate) listening: Option<Authority>,
     /// Its application's version.
     pub(crate) application: String,
+    /// The protocol version that both sides speak.
+    pub(crate) version: u16,
     /// The socket's address.
     pub(crate) socket: std::net::SocketAddr,
     /// Whether we dialled or accepted.
@@ -46,6 +49,7 @@ pub(crate) enum Request {
         session: u32,
         method: u16,
         deadline: Instant,
+        trace: Option<Box<TraceContext>>,
         payload: Bytes,
         room: Room,
         waiter: oneshot::Sender<CallEnd>,
@@ -53,6 +57,7 @@ pub(crate) enum Request {
     Tell {
         session: u32,
         method: u16,
+        trace: Option<Box<TraceContext>>,
         payload: Bytes,
         room: Room,
     },
@@ -125,6 +130,13 @@ impl LinkHandle {
 
     pub(crate) fn frame_limit(&self) -> u32 {
         self.frame_limit
+    }
+
+    /// Whether a message of `size` bytes with its fields can say which span it is sent from. One
+    /// that just fits is sent without.
+    pub(crate) fn takes_trace(&self, size: usize) -> bool {
+        let limit = usize::try_from(self.frame_limit).unwrap_or(usize::MAX);
+        self.peer.version >= TRACES_SINCE && size.saturating_add(TRACE) <= limit
     }
 
     /// Whether new calls may go here.

@@ -254,6 +254,7 @@ impl LinkTask {
                 session,
                 method,
                 deadline,
+                trace,
                 payload,
                 room,
                 waiter,
@@ -269,6 +270,7 @@ impl LinkTask {
                     session,
                     method,
                     deadline,
+                    trace,
                     payload,
                     room,
                     waiter,
@@ -277,6 +279,7 @@ impl LinkTask {
             Request::Tell {
                 session,
                 method,
+                trace,
                 payload,
                 room,
             } => {
@@ -284,6 +287,7 @@ impl LinkTask {
                 self.step(Event::Tell {
                     session,
                     method,
+                    trace,
                     payload,
                     room,
                 });
@@ -362,7 +366,10 @@ impl LinkTask {
                     deadline: serve.deadline.map(tokio::time::Instant::from_std),
                     cancellation: serve.cancel,
                 };
-                serve.served.session.ask(call, reply);
+                match serve.trace {
+                    None => serve.served.session.ask(call, reply),
+                    Some(trace) => serve.served.session.ask_traced(call, reply, *trace),
+                }
             }
             Action::Serving { session, served } => {
                 served.begin(session);
@@ -384,13 +391,20 @@ impl LinkTask {
             Action::ServeTell {
                 served,
                 method,
+                trace,
                 payload,
-            } => served.session.tell(InboundCall {
-                method,
-                payload: served.held(payload),
-                deadline: None,
-                cancellation: CancellationToken::new(),
-            }),
+            } => {
+                let call = InboundCall {
+                    method,
+                    payload: served.held(payload),
+                    deadline: None,
+                    cancellation: CancellationToken::new(),
+                };
+                match trace {
+                    None => served.session.tell(call),
+                    Some(trace) => served.session.tell_traced(call, *trace),
+                }
+            }
             Action::CancelServed(cancel) => cancel.cancel(),
             Action::Free(share) => self.handle.free(Room { share, large: true }),
             Action::Discard(payload) => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_core::error::TimeoutPhase;
+use lockkeeper_core::trace::TraceContext;
 use lockkeeper_core::transport::OutboundCall;
 use lockkeeper_core::{Outcome, RpcAddress, RpcError, RpcErrorKind};
 use tokio::sync::oneshot;
@@ -35,7 +36,11 @@ enum Attempt {
 impl Inner {
     /// Asks. What was certainly not sent is tried on another connection; for room at the other
     /// side it waits, as an ask inside one process does.
-    pub(super) async fn ask(&self, call: OutboundCall) -> Result<Bytes, RpcError> {
+    pub(super) async fn ask(
+        &self,
+        call: OutboundCall,
+        trace: Option<Box<TraceContext>>,
+    ) -> Result<Bytes, RpcError> {
         let place = self.place(call.method)?;
         let target = Target {
             method: self.request.gateway.method_name(call.method),
@@ -46,7 +51,7 @@ impl Inner {
         let mut lost = 0;
         let mut pause = FULL_PAUSE;
         loop {
-            match self.attempt(place, &target, &call).await {
+            match self.attempt(place, &target, &call, &trace).await {
                 Attempt::Over(result) => return result,
                 Attempt::NotSent(loss) => {
                     lost += 1;
@@ -68,7 +73,13 @@ impl Inner {
         }
     }
 
-    async fn attempt(&self, place: u16, target: &Target<'_>, call: &OutboundCall) -> Attempt {
+    async fn attempt(
+        &self,
+        place: u16,
+        target: &Target<'_>,
+        call: &OutboundCall,
+        trace: &Option<Box<TraceContext>>,
+    ) -> Attempt {
         let binding = match self.binding(target.deadline).await {
             Ok(binding) => binding,
             Err(error) => return Attempt::Over(Err(error)),
@@ -95,6 +106,9 @@ impl Inner {
             session: binding.session,
             method: place,
             deadline: target.deadline,
+            trace: trace
+                .clone()
+                .filter(|_| link.takes_trace(size + 1 + Call::FIELDS)),
             payload: call.payload.clone(),
             room,
             waiter,

@@ -26,7 +26,7 @@ use crate::transport::TcpTransport;
 use crate::wire::{Frame, FrameCodec, HEAD, Preface, VERSIONS};
 
 /// No test waits longer than this for anything.
-pub(super) const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) static GATEWAY: GatewayDescriptor = GatewayDescriptor {
     name: "test.Gateway",

@@ -20,6 +20,8 @@ mod kind {
     pub(super) const REPLY: u8 = 0x12;
     pub(super) const FAILURE: u8 = 0x13;
     pub(super) const CANCEL: u8 = 0x14;
+    pub(super) const TRACED_CALL: u8 = 0x15;
+    pub(super) const TRACED_TELL: u8 = 0x16;
     pub(super) const PING: u8 = 0x20;
     pub(super) const PONG: u8 = 0x21;
     pub(super) const GOODBYE: u8 = 0x22;
@@ -60,6 +62,16 @@ impl Frame {
         }
     }
 
+    /// The protocol version that this frame needs at least.
+    pub(crate) fn since(&self) -> u16 {
+        match self {
+            Self::Call(Call { trace: Some(_), .. }) | Self::Tell(Tell { trace: Some(_), .. }) => {
+                TRACES_SINCE
+            }
+            _ => 1,
+        }
+    }
+
     /// Appends kind and fields, without the payload.
     pub(crate) fn encode_fields(&self, out: &mut BytesMut) -> Result<(), WireError> {
         match self {
@@ -88,11 +100,17 @@ impl Frame {
                 credit.encode(out);
             }
             Self::Call(call) => {
-                out.put_u8(kind::CALL);
+                out.put_u8(match call.trace {
+                    None => kind::CALL,
+                    Some(_) => kind::TRACED_CALL,
+                });
                 call.encode_fields(out);
             }
             Self::Tell(tell) => {
-                out.put_u8(kind::TELL);
+                out.put_u8(match tell.trace {
+                    None => kind::TELL,
+                    Some(_) => kind::TRACED_TELL,
+                });
                 tell.encode_fields(out);
             }
             Self::Reply(reply) => {
@@ -140,8 +158,10 @@ impl Frame {
             kind::DISCONNECT => Self::Disconnect(Disconnect::decode(body("Disconnect"))?),
             kind::ENDED => Self::Ended(Ended::decode(body("Ended"))?),
             kind::CREDIT => Self::Credit(Credit::decode(body("Credit"))?),
-            kind::CALL => Self::Call(Call::decode(body("Call"))?),
-            kind::TELL => Self::Tell(Tell::decode(body("Tell"))?),
+            kind::CALL => Self::Call(Call::decode(body("Call"), false)?),
+            kind::TELL => Self::Tell(Tell::decode(body("Tell"), false)?),
+            kind::TRACED_CALL => Self::Call(Call::decode(body("TracedCall"), true)?),
+            kind::TRACED_TELL => Self::Tell(Tell::decode(body("TracedTell"), true)?),
             kind::REPLY => Self::Reply(Reply::decode(body("Reply"))?),
             kind::FAILURE => Self::Failure(Failure::decode(body("Failure"))?),
             kind::CANCEL => Self::Cancel(Cancel::decode(body("Cancel"))?),
@@ -153,6 +173,9 @@ impl Frame {
         })
     }
 }
+
+/// The first protocol version whose calls can say which span they are made from.
+pub(crate) const TRACES_SINCE: u16 = 2;
 
 /// Appends kind and fields of a chunk, without its payload.
 pub(crate) fn put_chunk_head(out: &mut BytesMut, transfer: u32, progress: Progress, size: u32) {

@@ -20,7 +20,7 @@ pub(crate) const HEAD: usize = MAGIC.len() + 2;
 pub(crate) const BODY_LIMIT: u16 = 2048;
 
 /// The newest and the oldest protocol version that this build speaks.
-pub(crate) const VERSIONS: VersionRange = VersionRange { min: 1, max: 1 };
+pub(crate) const VERSIONS: VersionRange = VersionRange { min: 1, max: 2 };
 
 /// Bytes of a nonce.
 pub(crate) const NONCE: usize = 32;

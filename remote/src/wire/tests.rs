@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
+use lockkeeper_core::trace::TraceContext;
 use lockkeeper_core::{FencingToken, Lineage};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -26,6 +27,10 @@ fn samples() -> Vec<(&'static str, Frame)> {
         code: 2,
         outcome: 1,
         text: "no endpoint \"x\"".to_owned(),
+    };
+    let trace = TraceContext {
+        trace_id: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
+        span_id: 0xb7ad_6b71_6920_3331,
     };
     vec![
         (
@@ -93,6 +98,7 @@ fn samples() -> Vec<(&'static str, Frame)> {
                 session: 5,
                 method: 0,
                 time_left_ms: 10_000,
+                trace: None,
                 payload: Bytes::from_static(&[0x91, 0x05]),
             }),
         ),
@@ -101,6 +107,27 @@ fn samples() -> Vec<(&'static str, Frame)> {
             Frame::Tell(Tell {
                 session: 5,
                 method: 1,
+                trace: None,
+                payload: Bytes::from_static(&[0x90]),
+            }),
+        ),
+        (
+            "call-traced",
+            Frame::Call(Call {
+                call: 9,
+                session: 5,
+                method: 0,
+                time_left_ms: 10_000,
+                trace: Some(Box::new(trace)),
+                payload: Bytes::from_static(&[0x91, 0x05]),
+            }),
+        ),
+        (
+            "tell-traced",
+            Frame::Tell(Tell {
+                session: 5,
+                method: 1,
+                trace: Some(Box::new(trace)),
                 payload: Bytes::from_static(&[0x90]),
             }),
         ),
@@ -213,6 +240,7 @@ fn a_fenced_ask_of_16_bytes_takes_at_most_40_each_way() {
         session: 1,
         method: 0,
         time_left_ms: 1,
+        trace: None,
         payload,
     });
     assert!(encode(&call).len() <= 40, "{}", encode(&call).len());
@@ -296,6 +324,25 @@ fn unknown_kinds_and_wrong_lengths_are_named() {
 }
 
 #[test]
+fn a_trace_of_zeros_is_no_trace() {
+    let kinds = [(0x15, 14), (0x16, 6)];
+    for (kind, fields) in kinds {
+        for (trace, span, named) in [(0, 1, "trace"), (1, 0, "span")] {
+            let mut body = vec![kind];
+            body.extend(u128::to_be_bytes(trace));
+            body.extend(u64::to_be_bytes(span));
+            body.extend(std::iter::repeat_n(0, fields));
+            match Frame::from_body(Bytes::from(body)) {
+                Err(WireError::BadValue { field, value, .. }) => {
+                    assert_eq!((field, value), (named, 0));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_long_text_is_cut_at_a_character() {
     let text = "ä".repeat(4096);
     let fault = Fault {
@@ -371,7 +418,7 @@ proptest! {
 
     #[test]
     fn a_changed_byte_in_a_frame_never_panics(
-        which in 0_usize..14,
+        which in 0_usize..samples().len(),
         at in 0_usize..200,
         value in any::<u8>(),
     ) {
@@ -395,8 +442,8 @@ proptest! {
     ) {
         let payload = Bytes::from(payload);
         let frames = [
-            Frame::Call(Call { call, session, method, time_left_ms, payload: payload.clone() }),
-            Frame::Tell(Tell { session, method, payload }),
+            Frame::Call(Call { call, session, method, time_left_ms, trace: None, payload: payload.clone() }),
+            Frame::Tell(Tell { session, method, trace: None, payload }),
             Frame::Failure(Failure { call, fault: Fault { code: method, outcome: 1, text } }),
         ];
         for frame in frames {

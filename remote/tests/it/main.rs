@@ -17,3 +17,4 @@ mod processes;
 mod python;
 mod status;
 mod support;
+mod trace;

@@ -21,7 +21,7 @@ pub struct Peer {
 
 impl Peer {
     pub fn start() -> Self {
-        Self::start_at("127.0.0.1:0", "1-1")
+        Self::start_at("127.0.0.1:0", "1-2")
     }
 
     /// Binds that address and speaks these protocol versions.

@@ -54,7 +54,7 @@ async fn a_restarted_peer_is_told_from_the_one_before() {
     assert_eq!(counter.send(Add(5)).await.unwrap(), 5);
     peer.kill();
     let authority = peer.address.authority().unwrap().to_string();
-    let again = Peer::start_at(&authority, "1-1");
+    let again = Peer::start_at(&authority, "1-2");
     assert_eq!(again.address, peer.address);
     let error = counter.send(Add(1)).await.unwrap_err();
     assert_eq!(

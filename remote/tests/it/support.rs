@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use lockkeeper_core::prelude::*;
+use lockkeeper_core::trace::TraceContext;
 use lockkeeper_remote::{RemoteBuilder, RemoteBuilderExt, RemoteSettings};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 /// No test waits longer than this for anything.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Message, Serialize, Deserialize)]
 #[rtype(result = "i64")]
@@ -36,13 +37,18 @@ pub struct Hold;
 #[rtype(result = "()")]
 pub struct Explode;
 
+/// Which trace the call belongs to, as far as its handler knows.
+#[derive(Message, Serialize, Deserialize)]
+#[rtype(result = "Option<TraceContext>")]
+pub struct Traced;
+
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Here;
 
 rpc_gateway! {
     /// What the tests ask.
-    pub CounterGateway("test.Counter", version = 1) { Add, local Here, Echo, Grow, Hold, Explode }
+    pub CounterGateway("test.Counter", version = 1) { Add, local Here, Echo, Grow, Hold, Explode, Traced }
 }
 
 /// The same gateway of another age.
@@ -152,6 +158,14 @@ impl Handler<Explode> for Counter {
 
     fn handle(&mut self, Explode: Explode, _: &mut Context<Self>) {
         panic!("the test asked for it");
+    }
+}
+
+impl Handler<Traced> for Counter {
+    type Result = Option<TraceContext>;
+
+    fn handle(&mut self, Traced: Traced, _: &mut Context<Self>) -> Option<TraceContext> {
+        CallContext::current().unwrap().trace()
     }
 }
 

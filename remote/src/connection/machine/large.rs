@@ -22,7 +22,7 @@ impl<H: Host> Connection<H> {
         actions: &mut Vec<Action<H>>,
     ) -> Result<u64, WireError> {
         // More than any message's fields.
-        const FIELDS: usize = 32;
+        const FIELDS: usize = 48;
         let busy = session.is_some_and(|session| self.lanes.is_busy(session));
         if frame.payload().len() + FIELDS <= self.settings.whole_limit && !busy {
             let end = self.outgoing.push(frame)?;

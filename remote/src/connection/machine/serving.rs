@@ -32,6 +32,11 @@ impl<H: Host> Connection<H> {
     }
 
     pub(super) fn take(&mut self, now: Instant, frame: Frame, actions: &mut Vec<Action<H>>) {
+        if frame.since() > self.settings.version {
+            let (since, spoken) = (frame.since(), self.settings.version);
+            let text = format!("a frame of protocol version {since}, and {spoken} is spoken");
+            return self.violated(text, actions);
+        }
         match frame {
             // Joined before it came here.
             Frame::Chunk(_) => {}
@@ -70,11 +75,7 @@ impl<H: Host> Connection<H> {
                 actions.push(Action::Granted { session, grant });
             }
             Frame::Call(call) => self.called(now, call, actions),
-            Frame::Tell(Tell {
-                session,
-                method,
-                payload,
-            }) => self.told(session, method, payload, actions),
+            Frame::Tell(tell) => self.told(tell, actions),
             // An answer to a call that is not waited for any more is late, not wrong.
             Frame::Reply(Reply { call, payload }) => {
                 self.resolve(call, CallEnd::Value(payload), actions);
@@ -123,7 +124,13 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    fn told(&mut self, session: u32, method: u16, payload: Bytes, actions: &mut Vec<Action<H>>) {
+    fn told(&mut self, tell: Tell, actions: &mut Vec<Action<H>>) {
+        let Tell {
+            session,
+            method,
+            trace,
+            payload,
+        } = tell;
         let Some(served) = self.serving.session(session).cloned() else {
             actions.push(Action::TellLost {
                 session,
@@ -140,6 +147,7 @@ impl<H: Host> Connection<H> {
         actions.push(Action::ServeTell {
             served,
             method,
+            trace,
             payload,
         });
     }
@@ -186,6 +194,7 @@ impl<H: Host> Connection<H> {
             session,
             method,
             time_left_ms,
+            trace,
             payload,
         } = frame;
         let Some(served) = self.serving.session(session) else {
@@ -218,6 +227,7 @@ impl<H: Host> Connection<H> {
             served,
             method,
             deadline,
+            trace,
             payload,
             cancel,
         };
