@@ -3,8 +3,9 @@
 //! Canal can't be rewound to a position, and an acknowledgement can't be taken back. So a batch is
 //! acknowledged only when the *oldest retained* cut covers it, and after a reset everything that
 //! is not acknowledged comes again and is recognised by its content ([`Intake`]). Any sign that
-//! somebody else moved the server ends the connection and resets the region; a replay that fits
-//! nothing is a permanent error, never a silent skip.
+//! somebody else moved the server ends the connection and resets the region. A replay that fits
+//! nothing is rolled back again, in case somebody else's GET took its beginning; when three in a row
+//! fit nothing it is a permanent error, never a silent skip.
 //!
 //! The server stops delivering when its buffer is full of what is not acknowledged. The source asks
 //! for a cut before that ([`CanalSourceConfig::server_buffer_entries`]) and whenever nothing comes

@@ -78,6 +78,12 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
         &self.history
     }
 
+    /// Whether what comes is still held against what was taken before the reset.
+    #[must_use]
+    pub fn is_replaying(&self) -> bool {
+        self.replaying.is_some()
+    }
+
     /// Batches that wait to be acknowledged.
     #[must_use]
     pub fn outstanding(&self) -> usize {

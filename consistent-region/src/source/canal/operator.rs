@@ -19,9 +19,12 @@ use crate::operator::{
 use crate::point::Point;
 use crate::source::history::{History, Seen, Transaction};
 use crate::source::intake::{Arrived, Intake};
+use crate::source::replay::Divergence;
 
 /// A cut is asked for when the server's buffer is filled this far with what is unacknowledged.
 const BUFFER_SHARE_PERCENT: u64 = 40;
+/// A replay that fits nothing is asked for again this often before it is a permanent error.
+const REPLAYS_THAT_FIT_NOTHING: u32 = 3;
 /// A wish for a cut is repeated after this time if no cut has come: its message may be lost.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,8 @@ pub struct CanalSource<T> {
     outstanding: Vec<Outstanding>,
     asked_for_cut: Option<Instant>,
     oldest_retained: u64,
+    /// Replays in a row that fitted nothing.
+    misfits: u32,
 }
 
 /// A batch that waits to be acknowledged.
@@ -76,6 +81,7 @@ impl<T: Tuple> CanalSource<T> {
             outstanding: Vec::new(),
             asked_for_cut: None,
             oldest_retained: 0,
+            misfits: 0,
         }
     }
 
@@ -116,17 +122,34 @@ impl<T: Tuple> CanalSource<T> {
         let new = self
             .intake
             .take(message.id(), arrived)
-            .map_err(|divergence| {
-                OperatorError::Permanent(format!(
-                    "the source of {} was changed: {divergence}",
-                    message.destination()
-                ))
-            })?;
+            .map_err(|divergence| self.misfit(message.destination(), &divergence))?;
+        if !self.intake.is_replaying() {
+            self.misfits = 0;
+        }
         for (tuples, last) in new {
             output.extend(tuples);
             self.ended |= last;
         }
         Ok(())
+    }
+
+    /// What a replay that fits nothing means. Somebody else's GET, of a forgotten client or of a
+    /// connection that is dead, may have come between our rollback and our first GET and taken what
+    /// that should have brought; then the next rollback brings it. Only if it comes to nothing again
+    /// and again was the source itself changed.
+    fn misfit(&mut self, destination: &str, divergence: &Divergence) -> OperatorError {
+        self.misfits += 1;
+        if self.misfits < REPLAYS_THAT_FIT_NOTHING {
+            return OperatorError::Retry(format!(
+                "the replay of {destination} is not what was rolled back: {divergence}; rolling \
+                 back again"
+            ));
+        }
+        OperatorError::Permanent(format!(
+            "the source of {destination} was changed: {divergence}; {} rollbacks in a row brought \
+             nothing else. Is another client using this destination and client id?",
+            self.misfits
+        ))
     }
 
     /// Asks for a cut when the server's buffer fills up.

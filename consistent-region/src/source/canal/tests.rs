@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockkeeper_canal::testing::{CanalServer, Restart, StoreLimits, Table, Transaction};
+use lockkeeper_canal::testing::{
+    CanalServer, Fault, Request, Restart, StoreLimits, Table, Transaction,
+};
 use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Filter};
 use tokio::time::timeout;
 
@@ -243,6 +245,33 @@ fn a_server_that_is_killed_and_starts_earlier_is_recognised() {
             .await
             .unwrap();
         server.handle().restart(Restart::Killed);
+        played.finish().await;
+    });
+}
+
+/// What a thief's GET between our rollback and our first GET looks like from here: what was rolled
+/// back does not come.
+#[test]
+fn a_replay_whose_beginning_somebody_took_is_asked_for_again() {
+    local(async {
+        let server = server(16_384);
+        let mut played = Played::start(&server, 16_384);
+        played
+            .until(|played| played.rows.len() >= 40)
+            .await
+            .unwrap();
+        played.cut();
+        played
+            .until(|played| played.rows.len() >= 80)
+            .await
+            .unwrap();
+        server.handle().inject(Request::Rollback, 1, Fault::Ignore);
+        played.reset(0);
+        let Err(OperatorError::Retry(reason)) = played.until(|_| false).await else {
+            panic!("rows are missing without a word");
+        };
+        assert!(reason.contains("rolling back again"), "{reason}");
+        played.reset(0);
         played.finish().await;
     });
 }
