@@ -133,9 +133,11 @@ impl RowChange {
     /// | `float`, `double` | `f32`, `f64` |
     /// | `decimal` | text: `String`, or a decimal type that reads text |
     /// | dates and times | text as MySQL writes it, zero dates included |
-    /// | `enum` | its index as integer, its name as `String` or as a Rust enum |
+    /// | `enum` | its index as integer, its name as `String` or as a Rust enum; a name with `?` is a [`RowError`], because servers lose characters of four bytes in names |
     /// | `set` | its bits as integer, its names with commas as `String` |
-    /// | `blob`, `binary`, geometry | bytes: `Vec<u8>` |
+    /// | `blob`, `varbinary`, geometry | bytes: `Vec<u8>`; geometry is the number of its reference system (4 bytes, little endian) and well-known binary |
+    /// | `binary(n)` | n bytes: the zeros at the end, which the binlog leaves out, are there |
+    /// | MariaDB's `uuid`, `inet6`, `inet4` | bytes, or a [`RowError`] when the server has destroyed some of them; prefer `binary` |
     /// | `json`, characters | `String` |
     /// | `NULL` | `Option` only |
     ///

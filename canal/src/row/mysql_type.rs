@@ -14,6 +14,11 @@ pub(super) enum Family {
     Float,
     /// Each byte is a character up to U+00FF.
     Bytes,
+    /// As bytes, and so many of them: the binlog leaves out the zeros at the end.
+    FixedBytes(usize),
+    /// MariaDB's own types, which servers take for text: so many bytes, read as UTF-8. Bytes that
+    /// are none have become U+FFFD.
+    BytesAsText(usize),
     /// An index into names, from 1.
     Enum,
     /// Bits for names.
@@ -60,6 +65,12 @@ impl Family {
             Self::Enum
         } else if is(&["set"]) {
             Self::Set
+        } else if is(&["uuid", "inet6"]) {
+            Self::BytesAsText(16)
+        } else if is(&["inet4"]) {
+            Self::BytesAsText(4)
+        } else if is(&["binary"]) {
+            width(mysql_type).map_or(Self::Bytes, Self::FixedBytes)
         } else if sql_type == SQL_BLOB || is(BYTES) {
             Self::Bytes
         } else {
@@ -73,7 +84,6 @@ const BYTES: &[&str] = &[
     "blob",
     "mediumblob",
     "longblob",
-    "binary",
     "varbinary",
     "geometry",
     "point",
@@ -83,10 +93,14 @@ const BYTES: &[&str] = &[
     "multilinestring",
     "multipolygon",
     "geometrycollection",
-    "uuid",
-    "inet4",
-    "inet6",
 ];
+
+/// The number in `binary(16)`, which MySQL limits to 255.
+fn width(mysql_type: &str) -> Option<usize> {
+    let (_, rest) = mysql_type.split_once('(')?;
+    let (digits, _) = rest.split_once(')')?;
+    digits.trim().parse().ok().filter(|width| *width <= 255)
+}
 
 /// The names in `enum('a','b')` or `set('a','b')`.
 pub(super) fn names(mysql_type: &str) -> Vec<String> {
@@ -125,6 +139,10 @@ mod tests {
             ("double(10,2)", Family::Float),
             ("decimal(65,30)", Family::Text),
             ("varbinary(16)", Family::Bytes),
+            ("binary(16)", Family::FixedBytes(16)),
+            ("binary(4000000000)", Family::Bytes),
+            ("uuid", Family::BytesAsText(16)),
+            ("inet4", Family::BytesAsText(4)),
             ("longblob", Family::Bytes),
             ("enum('a','b')", Family::Enum),
             ("set('a')", Family::Set),

@@ -224,6 +224,40 @@ fn every_byte_of_a_blob_survives() {
 }
 
 #[test]
+fn the_zeros_that_the_binlog_leaves_out_are_there() {
+    assert_eq!(
+        value::<Vec<u8>>("binary(4)", Some("ÿ")).unwrap(),
+        [255, 0, 0, 0]
+    );
+    assert_eq!(value::<Vec<u8>>("binary(2)", Some("")).unwrap(), [0, 0]);
+    assert_eq!(value::<Vec<u8>>("varbinary(4)", Some("ÿ")).unwrap(), [255]);
+    assert_eq!(value::<Option<Vec<u8>>>("binary(2)", None).unwrap(), None);
+}
+
+#[test]
+fn bytes_that_the_server_took_for_text_are_whole_or_an_error() {
+    let whole = value::<Vec<u8>>("uuid", Some("abcdefghijklmné")).unwrap();
+    assert_eq!(whole, b"abcdefghijklmn\xc3\xa9");
+    for (mysql_type, text) in [
+        ("uuid", "abcdefghijklmn\u{FFFD}"),
+        ("uuid", "abcdefghijklm\u{FFFD}"),
+        ("inet4", "\u{FFFD}\u{2}"),
+        ("inet4", ""),
+    ] {
+        let error = value::<Vec<u8>>(mysql_type, Some(text)).unwrap_err();
+        assert!(error.to_string().contains("BINARY("), "{error}");
+    }
+}
+
+#[test]
+fn a_name_whose_characters_the_server_has_lost_is_an_error() {
+    let states = "enum('new','a?')";
+    assert_eq!(value::<String>(states, Some("1")).unwrap(), "new");
+    assert!(value::<String>(states, Some("2")).is_err());
+    assert_eq!(value::<u8>(states, Some("2")).unwrap(), 2);
+}
+
+#[test]
 fn enums_and_sets_have_numbers_and_names() {
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "lowercase")]

@@ -61,19 +61,23 @@ impl<'de> ValueDeserializer<'de> {
     /// The bytes of a blob, or a text's own.
     fn bytes(self) -> Result<Cow<'de, [u8]>, RowError> {
         let text = self.text("bytes")?;
-        if self.family() != Family::Bytes {
-            return Ok(Cow::Borrowed(text.as_bytes()));
+        match self.family() {
+            Family::Bytes => latin1(text),
+            Family::FixedBytes(width) => {
+                let mut bytes = latin1(text)?;
+                if bytes.len() < width {
+                    bytes.to_mut().resize(width, 0);
+                }
+                Ok(bytes)
+            }
+            Family::BytesAsText(width) if text.len() != width || text.contains('\u{FFFD}') => {
+                Err(RowError::new(format!(
+                    "bytes are wanted: the server takes this type for text and has destroyed \
+                     some of its {width} bytes; use BINARY({width})"
+                )))
+            }
+            _ => Ok(Cow::Borrowed(text.as_bytes())),
         }
-        if text.is_ascii() {
-            return Ok(Cow::Borrowed(text.as_bytes()));
-        }
-        let bytes: Option<Vec<u8>> = text
-            .chars()
-            .map(|character| u8::try_from(u32::from(character)).ok())
-            .collect();
-        bytes.map(Cow::Owned).ok_or_else(|| {
-            RowError::new("bytes are wanted: a character above U+00FF stands for no byte")
-        })
     }
 
     /// The text as a person would write it: names instead of an enum's index or a set's bits, and
@@ -81,11 +85,14 @@ impl<'de> ValueDeserializer<'de> {
     fn written(self) -> Result<Cow<'de, str>, RowError> {
         let text = self.text("text")?;
         match self.family() {
-            Family::Enum => Ok(self.enum_name(text).map_or(Cow::Borrowed(text), Cow::Owned)),
-            Family::Set => Ok(self.set_names(text).map_or(Cow::Borrowed(text), Cow::Owned)),
-            Family::Bytes if !text.is_ascii() => String::from_utf8(self.bytes()?.into_owned())
-                .map(Cow::Owned)
-                .map_err(|_| RowError::new("text is wanted: the bytes are not UTF-8")),
+            Family::Enum => named(text, self.enum_name(text)),
+            Family::Set => named(text, self.set_names(text)),
+            Family::Bytes if text.is_ascii() => Ok(Cow::Borrowed(text)),
+            Family::Bytes | Family::FixedBytes(_) | Family::BytesAsText(_) => {
+                String::from_utf8(self.bytes()?.into_owned())
+                    .map(Cow::Owned)
+                    .map_err(|_| RowError::new("text is wanted: the bytes are not UTF-8"))
+            }
             _ => Ok(Cow::Borrowed(text)),
         }
     }
@@ -114,6 +121,33 @@ impl<'de> ValueDeserializer<'de> {
     }
 }
 
+/// The bytes that characters up to U+00FF stand for.
+fn latin1(text: &str) -> Result<Cow<'_, [u8]>, RowError> {
+    if text.is_ascii() {
+        return Ok(Cow::Borrowed(text.as_bytes()));
+    }
+    let bytes: Option<Vec<u8>> = text
+        .chars()
+        .map(|character| u8::try_from(u32::from(character)).ok())
+        .collect();
+    bytes.map(Cow::Owned).ok_or_else(|| {
+        RowError::new("bytes are wanted: a character above U+00FF stands for no byte")
+    })
+}
+
+/// An enum's or a set's names, or the number if there are none. The server reads a type's definition
+/// with three bytes a character: longer ones have become question marks there.
+fn named(text: &str, names: Option<String>) -> Result<Cow<'_, str>, RowError> {
+    match names {
+        Some(names) if names.contains('?') => Err(RowError::new(
+            "a name is wanted, and the question mark in it may stand for a character of four \
+             bytes that the server has lost; use the number",
+        )),
+        Some(names) => Ok(Cow::Owned(names)),
+        None => Ok(Cow::Borrowed(text)),
+    }
+}
+
 /// Implements `deserialize_*` for types that are read from the text.
 macro_rules! numbers {
     ($($method:ident $visit:ident $type:ty),* $(,)?) => {
@@ -136,7 +170,9 @@ impl<'de> de::Deserializer<'de> for ValueDeserializer<'de> {
             Family::Signed => self.deserialize_i64(visitor),
             Family::Unsigned => self.deserialize_u64(visitor),
             Family::Float => self.deserialize_f64(visitor),
-            Family::Bytes => self.deserialize_bytes(visitor),
+            Family::Bytes | Family::FixedBytes(_) | Family::BytesAsText(_) => {
+                self.deserialize_bytes(visitor)
+            }
             Family::Enum | Family::Set | Family::Text => self.deserialize_str(visitor),
         }
     }

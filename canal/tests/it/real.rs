@@ -16,6 +16,7 @@ every_contract!(on_the_real_server);
 mod cluster;
 #[cfg(feature = "zookeeper")]
 mod high_availability;
+mod statements;
 mod values;
 
 /// The destinations that no test uses at the moment; filled by the first.

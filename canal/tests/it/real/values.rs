@@ -1,11 +1,17 @@
 //! What the values of MariaDB's column types become.
 
-use lockkeeper_canal::{EventType, RawRow, RowChange};
+mod table;
+
+use std::collections::BTreeMap;
+
+use lockkeeper_canal::{EventType, RawRow, RowChange, RowError, SimpleCanalConnector};
 use rust_decimal::Decimal;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::on_the_real_server_with;
-use crate::contract::next;
+use super::{MariaDb, on_the_real_server_with};
+use crate::contract::{Subject, next};
+use table::{Expect, Type};
 
 const COLUMNS: &str = "
     id INT PRIMARY KEY, ti TINYINT, tu TINYINT UNSIGNED, si SMALLINT, mu MEDIUMINT UNSIGNED,
@@ -184,5 +190,145 @@ fn every_common_column_type_becomes_its_value() {
             (3, &None, &None, &None)
         );
         assert_eq!(rows[3].st, Some(State::Umlauts));
+    });
+}
+
+/// The changes of rows of a schema's tables whose names begin with `prefix`, until `rows` came.
+async fn rows_of(
+    connector: &mut SimpleCanalConnector,
+    schema: &str,
+    prefix: &str,
+    rows: usize,
+) -> Vec<RowChange> {
+    let mut changes: Vec<RowChange> = Vec::new();
+    while changes.iter().map(RowChange::len).sum::<usize>() < rows {
+        let message = next(connector, 1000).await;
+        for entry in message.entries() {
+            let entry = entry.unwrap();
+            if entry.schema_name() == schema && entry.table_name().starts_with(prefix) {
+                changes.extend(entry.row_change().unwrap());
+            }
+        }
+        connector.ack(message.id()).await.unwrap();
+    }
+    changes
+}
+
+/// The column `v` of one row, as a type.
+#[derive(Debug, Deserialize)]
+struct One<T> {
+    v: T,
+}
+
+fn one<T: DeserializeOwned>(change: &RowChange, row: usize) -> Result<T, RowError> {
+    let row = change.rows::<One<T>>().nth(row).unwrap()?;
+    Ok(row.after.unwrap().v)
+}
+
+/// What is wrong with a value.
+fn fault(expect: &Expect, change: &RowChange, row: usize) -> Option<String> {
+    fn differs<T: PartialEq + std::fmt::Debug>(
+        got: Result<T, RowError>,
+        wanted: T,
+    ) -> Option<String> {
+        match got {
+            Ok(got) if got == wanted => None,
+            Ok(got) => Some(format!("became {got:?}")),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+    fn refused<T: std::fmt::Debug>(got: Result<T, RowError>, words: &str) -> Option<String> {
+        match got {
+            Err(error) if error.column() == Some("v") && error.to_string().contains(words) => None,
+            other => Some(format!("{other:?} and not an error")),
+        }
+    }
+    match expect {
+        Expect::Signed(wanted) => differs(one(change, row), *wanted),
+        Expect::Unsigned(wanted) => differs(one(change, row), *wanted),
+        Expect::Float(wanted) => differs(one(change, row), *wanted),
+        Expect::Bool(wanted) => differs(one(change, row), *wanted),
+        Expect::Text(wanted) => differs(one(change, row), wanted.clone()),
+        Expect::Bytes(wanted) => differs(one(change, row), wanted.clone()),
+        Expect::Number(wanted) => differs(one(change, row), *wanted),
+        Expect::Json(wanted) => {
+            let text = one::<String>(change, row);
+            differs(
+                text.map(|text| serde_json::from_str(&text).unwrap()),
+                wanted.clone(),
+            )
+        }
+        Expect::Null => differs(one(change, row), None::<String>),
+        Expect::NoByte(words) => refused(one::<i8>(change, row), words),
+        Expect::NoNumber => refused(one::<Decimal>(change, row), ""),
+        Expect::NoBytes(words) => refused(one::<Vec<u8>>(change, row), words),
+        Expect::NoText(words) => refused(one::<String>(change, row), words),
+    }
+}
+
+/// A table a type with one row a value.
+async fn become_what_the_table_says(subject: &Subject, database: &MariaDb, types: Vec<Type>) {
+    let (schema, _) = subject.database.table();
+    let mut connector = subject.connected().await;
+    let filter = format!(r"{schema}\.t\d+").parse().unwrap();
+    connector.subscribe(&filter).await.unwrap();
+    let mut script = "SET sql_mode = ''; SET time_zone = SYSTEM;".to_owned();
+    for (number, Type { definition, values }) in types.iter().enumerate() {
+        script +=
+            &format!("CREATE TABLE {schema}.t{number} (v {definition}) CHARACTER SET utf8mb4;");
+        for (literal, _) in values {
+            script += &format!("INSERT INTO {schema}.t{number} VALUES ({literal});");
+        }
+    }
+    database.execute(&script);
+    let count = types.iter().map(|one| one.values.len()).sum();
+    let changes = rows_of(&mut connector, schema, "t", count).await;
+    let mut rows: BTreeMap<&str, Vec<(&RowChange, usize)>> = BTreeMap::new();
+    for change in &changes {
+        let table = rows.entry(change.entry().table_name()).or_default();
+        table.extend((0..change.len()).map(|row| (change, row)));
+    }
+    let mut faults = Vec::new();
+    for (number, Type { definition, values }) in types.iter().enumerate() {
+        let rows = &rows[format!("t{number}").as_str()];
+        assert_eq!(rows.len(), values.len(), "{definition:.60}");
+        for ((literal, expect), (change, row)) in values.iter().zip(rows) {
+            if let Some(fault) = fault(expect, change, *row) {
+                let raw = texts(change.raw_rows().nth(*row).unwrap());
+                faults.push(format!(
+                    "{definition:.60} {literal:.80} wants {:.200}: {fault:.400}; {raw:.400}",
+                    format!("{expect:?}")
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn numbers_become_what_the_table_says() {
+    on_the_real_server_with("numbers_become_it", async |subject, database| {
+        become_what_the_table_says(subject, database, table::numbers()).await;
+    });
+}
+
+#[test]
+fn dates_and_times_become_what_the_table_says() {
+    on_the_real_server_with("dates_become_it", async |subject, database| {
+        become_what_the_table_says(subject, database, table::times()).await;
+    });
+}
+
+#[test]
+fn texts_names_and_json_become_what_the_table_says() {
+    on_the_real_server_with("texts_become_it", async |subject, database| {
+        become_what_the_table_says(subject, database, table::texts()).await;
+    });
+}
+
+#[test]
+fn bytes_and_geometry_become_what_the_table_says() {
+    on_the_real_server_with("bytes_become_it", async |subject, database| {
+        become_what_the_table_says(subject, database, table::bytes()).await;
     });
 }
