@@ -6,6 +6,7 @@
 //! - `ElectedCoordinator` (feature `remote`): one that contends for leadership
 //! - `publisher`, `scribe`, `codec`: the guarded log in the store
 //! - `members`, `outbox`, `placement`, `record`: the machine's parts, pure as well
+//! - [`Savepoint`]: cuts that are kept under a name
 //! - [`CoordinatorSettings`]: what a region's owner decides
 //! - [`RegionStatus`], [`RegionEvent`]: what can be seen
 
@@ -21,6 +22,7 @@ mod outbox;
 mod placement;
 mod publisher;
 mod record;
+mod savepoint;
 mod scribe;
 mod settings;
 mod status;
@@ -34,5 +36,6 @@ pub use self::event::CommandRefused;
 pub use self::handle::{CoordinatorEnd, CoordinatorHandle};
 pub use self::publisher::EnterError;
 pub use self::record::{ENTRY_FORMAT, Entry, Record, Retained};
+pub use self::savepoint::{Savepoint, copy_savepoint, list_savepoints, read_savepoint};
 pub use self::settings::{CoordinatorSettings, InstanceShape, SettingsError, Shape};
 pub use self::status::{CompletedCut, RegionEvent, RegionState, RegionStatus, WorkerStatus};

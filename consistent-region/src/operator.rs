@@ -20,11 +20,16 @@ pub(crate) mod control;
 mod jobs;
 mod launch;
 mod markers;
+mod permit;
 mod pump;
+mod submission;
 
 pub use context::InstanceContext;
 pub(crate) use context::Place;
 pub(crate) use launch::{InstanceHandle, Launch, launch};
+pub(crate) use permit::{Gate, GateState};
+pub use permit::{InstanceOver, MadeConsistent, Permit};
+pub use submission::{Submissions, SubmitError, Submitter, submissions};
 
 /// How a start operator is asked for tuples.
 pub(crate) type Producer<A> = fn(
@@ -55,6 +60,9 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
     const STATE_TYPE: &'static str = "stateless";
     /// Version of that format; an unknown newer one is refused before any operator is touched.
     const STATE_VERSION: u32 = 1;
+    /// The operator has threads or tasks of its own that ask for a [`Permit`]. Start operators need
+    /// not say so.
+    const USES_PERMITS: bool = false;
 
     /// Takes one batch. Whole batches are handed over in the order of their stream.
     fn process(
@@ -101,6 +109,23 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
         Ok(())
     }
 
+    /// The cut `seq`, which this operator has prepared for, came to nothing, and the region goes on
+    /// without a reset ([`tolerable_failed_cuts`]). Its state and its staged output will never
+    /// count: what [`prepare`](Self::prepare) gave away for it must be part of the next cut.
+    ///
+    /// By default right for operators that stage nothing; those that `staged` something fail, so
+    /// that the region is reset instead. The next cut may not have been prepared yet when this is
+    /// called, but tuples of it may have been processed.
+    ///
+    /// [`tolerable_failed_cuts`]: crate::coordinator::CoordinatorSettings::tolerable_failed_cuts
+    fn cut_abandoned(&mut self, _seq: u64, staged: bool) -> Result<(), OperatorError> {
+        if staged {
+            let why = "what it staged for a cut that failed can't become part of the next one";
+            return Err(OperatorError::Retry(why.to_owned()));
+        }
+        Ok(())
+    }
+
     /// What carries out commits of a sink; `None` when the operator stages nothing.
     fn committer(&self) -> Option<Arc<dyn Committer>> {
         None
@@ -130,9 +155,12 @@ pub enum Produced {
     End,
 }
 
-/// What a start operator may ask of its region.
+/// What an operator may ask of its region: a cut, a reset, a [`Permit`]. Clones are the same.
 #[derive(Clone)]
-pub struct RegionHandle(pub(crate) Arc<dyn Fn(Wish) + Send + Sync>);
+pub struct RegionHandle {
+    pub(crate) ask: Arc<dyn Fn(Wish) + Send + Sync>,
+    pub(crate) gate: Arc<Gate>,
+}
 
 /// See [`RegionHandle`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,19 +172,27 @@ pub enum Wish {
 }
 
 impl RegionHandle {
-    /// A handle that hands every wish to `ask`; for tests of an operator by itself.
+    /// A handle that hands every wish to `ask`, for tests of an operator by itself: it gives out
+    /// permits at any time, and no cut ever completes.
     pub fn new(ask: impl Fn(Wish) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(ask))
+        let open = GateState {
+            open: true,
+            ..GateState::default()
+        };
+        Self {
+            ask: Arc::new(ask),
+            gate: Arc::new(Gate::new(open)),
+        }
     }
 
     /// Asks for a cut. Asking again while one is under way or wished for does nothing.
     pub fn want_cut(&self) {
-        (self.0)(Wish::Cut);
+        (self.ask)(Wish::Cut);
     }
 
     /// Asks for a reset of the region.
     pub fn want_reset(&self, reason: impl Into<String>) {
-        (self.0)(Wish::Reset(reason.into()));
+        (self.ask)(Wish::Reset(reason.into()));
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Register {
     pub address: String,
     /// How many operator instances it takes.
     pub slots: u16,
+    /// What it has to offer: operators that need a label run only on workers that have it.
+    pub labels: Vec<String>,
     /// Fingerprint of the graph it was built with; another one is refused.
     pub graph: u64,
     /// Counts the registrations of this incarnation: an older one that arrives late is ignored.
@@ -192,6 +194,12 @@ pub enum Order {
         /// The oldest cut that may still be restored: sources acknowledge up to it, not further.
         oldest_retained: u64,
     },
+    /// The cut `seq` came to nothing, and the region goes on without a reset: what was prepared for
+    /// it belongs to the next cut.
+    Abandoned {
+        /// The cut.
+        seq: u64,
+    },
     /// The reset attempts are used up: stay paused until an operator of the system acts.
     ResetFailed {
         /// Why the last attempt failed.
@@ -234,6 +242,14 @@ pub enum ProgressEvent {
     Committed {
         /// The cut.
         seq: u64,
+    },
+    /// An instance has prepared for the cut, but its state or output could not be made durable. The
+    /// instance itself is well.
+    CutFailed {
+        /// Which one.
+        instance: InstanceId,
+        /// What went wrong, for people.
+        reason: String,
     },
     /// An instance failed: the round can't complete.
     Failed {

@@ -122,6 +122,9 @@ pub(super) enum CommandKind {
     Cut,
     Stop,
     Reset { force: bool, reason: String },
+    Savepoint { name: String, stop: bool },
+    Restore { name: String },
+    ForgetSavepoint { name: String },
 }
 
 /// What a coordinator is made of.
@@ -352,7 +355,12 @@ impl RegionCoordinator {
                     }
                 }
                 Action::Tell(event) => self.tell(event),
-                Action::Append(_) | Action::ChooseRestorePoint { .. } | Action::Tidy { .. } => {
+                Action::Append(_)
+                | Action::ChooseRestorePoint { .. }
+                | Action::KeepSavepoint { .. }
+                | Action::FindSavepoint { .. }
+                | Action::RemoveSavepoint { .. }
+                | Action::Tidy { .. } => {
                     let taken = self
                         .term
                         .as_ref()
@@ -511,6 +519,15 @@ impl Handler<Command> for RegionCoordinator {
                 force,
                 reason,
             },
+            CommandKind::Savepoint { name, stop } => Event::SavepointRequested {
+                request,
+                name,
+                stop,
+            },
+            CommandKind::Restore { name } => Event::RestoreRequested { request, name },
+            CommandKind::ForgetSavepoint { name } => {
+                Event::ForgetSavepointRequested { request, name }
+            }
         };
         self.step(event, ctx);
     }

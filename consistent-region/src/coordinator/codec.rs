@@ -1,6 +1,9 @@
 //! The bytes of an entry: one line of JSON and one with its checksum.
 
+use serde::Serialize;
+
 use super::record::{ENTRY_FORMAT, Entry};
+use crate::manifest::NewerManifest;
 
 /// Why bytes are no entry of this region.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,16 +14,25 @@ pub(crate) enum NoEntry {
     /// Well written, but not for this program: nothing may be fallen back to.
     #[error("its format is {format}, this version reads up to {ENTRY_FORMAT}: use a newer one")]
     Newer { format: u32 },
+    /// The same, of the manifest in it.
+    #[error(transparent)]
+    NewerManifest(#[from] NewerManifest),
 }
 
 pub(crate) fn encode(entry: &Entry) -> Result<Vec<u8>, serde_json::Error> {
-    let mut bytes = serde_json::to_vec(entry)?;
+    seal(entry)
+}
+
+/// One line of JSON and one with its checksum.
+pub(crate) fn seal<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let mut bytes = serde_json::to_vec(value)?;
     let checksum = crc32fast::hash(&bytes);
     bytes.extend_from_slice(format!("\ncrc32 {checksum:08x}\n").as_bytes());
     Ok(bytes)
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, NoEntry> {
+/// The JSON of what was [sealed](seal).
+pub(crate) fn unseal(bytes: &[u8]) -> Result<&str, NoEntry> {
     let damaged = |what: &str| NoEntry::Damaged(what.to_owned());
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no UTF-8"))?;
     let mut lines = text.lines();
@@ -30,9 +42,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, NoEntry> {
     if checksum != format!("crc32 {:08x}", crc32fast::hash(json.as_bytes())) {
         return Err(damaged("the checksum differs"));
     }
+    Ok(json)
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, NoEntry> {
+    let json = unseal(bytes)?;
     let entry = serde_json::from_str::<Entry>(json);
     match entry {
-        Ok(entry) if entry.format <= ENTRY_FORMAT => Ok(entry),
+        Ok(entry) if entry.format <= ENTRY_FORMAT => {
+            if let Some(manifest) = &entry.manifest {
+                manifest.check_format()?;
+            }
+            Ok(entry)
+        }
         Ok(Entry { format, .. }) => Err(NoEntry::Newer { format }),
         // A newer format may have other fields: its number is read by itself.
         Err(error) => match serde_json::from_str::<serde_json::Value>(json) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::record::{Entry, Record, Retained};
 use super::status::RegionEvent;
-use crate::manifest::RestorePoint;
+use crate::manifest::{Manifest, RestorePoint};
 use crate::protocol::{
     Heartbeat, HeartbeatAnswer, Notice, Progress, Refusal, Register, Registered,
 };
@@ -57,6 +57,36 @@ pub(crate) enum Event {
     StopRequested {
         request: RequestId,
     },
+    /// A cut (the last one, with `stop`) that is kept under a name.
+    SavepointRequested {
+        request: RequestId,
+        name: String,
+        stop: bool,
+    },
+    /// The answer to [`Action::KeepSavepoint`].
+    SavepointKept {
+        request: RequestId,
+        outcome: Result<(), CommandRefused>,
+    },
+    RestoreRequested {
+        request: RequestId,
+        name: String,
+    },
+    /// The answer to [`Action::FindSavepoint`]: the cut that it holds.
+    SavepointFound {
+        request: RequestId,
+        name: String,
+        outcome: Result<u64, CommandRefused>,
+    },
+    ForgetSavepointRequested {
+        request: RequestId,
+        name: String,
+    },
+    /// The answer to [`Action::RemoveSavepoint`].
+    SavepointRemoved {
+        request: RequestId,
+        outcome: Result<(), CommandRefused>,
+    },
     /// Time has passed; nothing else happened.
     Tick,
 }
@@ -73,6 +103,8 @@ pub(crate) enum Choice {
         retained: Vec<Retained>,
         /// Newer cuts that can't be read, and why.
         left_out: Vec<(u64, String)>,
+        /// The manifest when it comes from a savepoint: the log does not have it.
+        manifest: Option<Box<Manifest>>,
     },
     /// The store does not answer: try again.
     Unavailable { reason: String },
@@ -105,10 +137,26 @@ pub(crate) enum Action {
     },
     /// Append to the log; one after the other, in this order.
     Append(Box<Entry>),
-    /// Find the newest readable cut of `record`, reading every object.
+    /// Find the newest readable cut of `record`, or read that of the savepoint, reading every
+    /// object.
     ChooseRestorePoint {
         choice: u64,
         record: Box<Record>,
+        savepoint: Option<String>,
+    },
+    /// Keep a completed cut under a name.
+    KeepSavepoint {
+        request: RequestId,
+        name: String,
+        cut: Retained,
+    },
+    FindSavepoint {
+        request: RequestId,
+        name: String,
+    },
+    RemoveSavepoint {
+        request: RequestId,
+        name: String,
     },
     /// Remove what is older than `record` retains; whenever there is time.
     Tidy {
@@ -130,6 +178,49 @@ pub enum CommandRefused {
     /// The region has ended.
     #[error("the region has ended")]
     Ended,
+    /// The name can't be one: 1 to 64 letters, digits, `_` and `-`.
+    #[error("{name:?} can't be the name of a savepoint: 1 to 64 letters, digits, `_` and `-`")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// There is a savepoint of this name: take another name, or forget that one first.
+    #[error("there is a savepoint {name:?} already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// There is no such savepoint.
+    #[error("there is no savepoint {name:?}")]
+    NoSavepoint {
+        /// The name.
+        name: String,
+    },
+    /// Another savepoint is being taken: wait for its answer.
+    #[error("savepoint {name:?} is being taken")]
+    Busy {
+        /// The other savepoint.
+        name: String,
+    },
+    /// The region's sinks have committed cuts after the savepoint that they can't take back:
+    /// going back would write outputs twice. Start another region from it
+    /// ([`copy_savepoint`](super::copy_savepoint)).
+    #[error(
+        "the sinks have committed up to cut {committed} and can't take that back, the savepoint is \
+         cut {savepoint}"
+    )]
+    CannotTakeBack {
+        /// The savepoint's cut.
+        savepoint: u64,
+        /// The newest completed cut.
+        committed: u64,
+    },
+    /// The store failed; the same may work later.
+    #[error("the store failed: {reason}")]
+    Store {
+        /// What it said.
+        reason: String,
+    },
     /// This coordinator does not lead (any more): ask the leader.
     #[error("this coordinator does not lead the region")]
     NotLeading,

@@ -229,6 +229,49 @@ impl CoordinatorHandle {
         .await
     }
 
+    /// Takes a cut and keeps it under `name`: 1 to 64 letters, digits, `_` and `-`. Answered when
+    /// it is kept; it stays until [`forget_savepoint`](Self::forget_savepoint), whatever the region
+    /// does. Its state is read through the same objects as the region's own cuts, which are not
+    /// written twice.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut), and when the name is bad or taken, another savepoint is being taken,
+    /// or the store fails. After [`CommandRefused::NotLeading`] it may have been kept all the same.
+    pub async fn savepoint(&self, name: impl Into<String>) -> Result<(), CommandRefused> {
+        let (name, stop) = (name.into(), false);
+        self.command(CommandKind::Savepoint { name, stop }).await
+    }
+
+    /// Takes the final cut as [`stop`](Self::stop) does and keeps it under `name`. Answered when it
+    /// is kept; the region ends when it is committed.
+    ///
+    /// # Errors
+    /// As [`savepoint`](Self::savepoint).
+    pub async fn stop_with_savepoint(&self, name: impl Into<String>) -> Result<(), CommandRefused> {
+        let (name, stop) = (name.into(), true);
+        self.command(CommandKind::Savepoint { name, stop }).await
+    }
+
+    /// Sets the region back to a savepoint, also when it has failed. Cuts after it are given up;
+    /// sequence numbers go on growing. A source that has moved on since then fails the region.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut), and when there is no such savepoint, it can't be read, or the sinks
+    /// have committed later cuts that they can't take back.
+    pub async fn restore_savepoint(&self, name: impl Into<String>) -> Result<(), CommandRefused> {
+        self.command(CommandKind::Restore { name: name.into() })
+            .await
+    }
+
+    /// Forgets a savepoint; what only it needs is removed. One that is not there is no error.
+    ///
+    /// # Errors
+    /// When the store fails, or the region is coordinated elsewhere.
+    pub async fn forget_savepoint(&self, name: impl Into<String>) -> Result<(), CommandRefused> {
+        self.command(CommandKind::ForgetSavepoint { name: name.into() })
+            .await
+    }
+
     async fn command(&self, kind: CommandKind) -> Result<(), CommandRefused> {
         let (answer, answered) = oneshot::channel();
         if self.address.send(Command { kind, answer }).await.is_err() {

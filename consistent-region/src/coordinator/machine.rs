@@ -24,10 +24,13 @@ mod members;
 mod random;
 mod reset;
 mod round;
+mod savepoints;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod tolerance;
 mod view;
 mod watchdog;
 
@@ -36,6 +39,7 @@ use std::time::Duration;
 
 use self::reset::Resetting;
 use self::round::Round;
+use self::savepoints::Savepoint;
 use self::watchdog::Watchdog;
 use super::event::{Action, Beginning, CommandRefused, Event, Moment, RequestId};
 use super::members::Members;
@@ -67,6 +71,8 @@ pub(crate) struct Machine {
     ended: BTreeSet<InstanceId>,
     wishes: Wishes,
     watchdog: Option<Watchdog>,
+    /// Cuts that failed since the last completed one or the last reset.
+    failed_cuts: u32,
     stale: u64,
     actions: Vec<Action>,
     #[cfg(test)]
@@ -81,6 +87,10 @@ struct Wishes {
     stop: bool,
     /// A reset instead of going on as things stand.
     reset: Option<String>,
+    /// The next cut is to be kept.
+    savepoint: Option<Savepoint>,
+    /// The next reset goes back to this savepoint.
+    restore: Option<String>,
 }
 
 #[derive(Debug)]
@@ -143,6 +153,9 @@ impl Machine {
             record.allowed_resets = settings.max_consecutive_reset_attempts;
         }
         let mut wishes = Wishes::default();
+        if !known {
+            wishes.restore.clone_from(&settings.restore_from);
+        }
         if unusable > 0 {
             wishes.reset = Some(format!("{unusable} entries of the log can't be read"));
         }
@@ -160,6 +173,7 @@ impl Machine {
             ended: BTreeSet::new(),
             wishes,
             watchdog: None,
+            failed_cuts: 0,
             stale: 0,
             actions: Vec::new(),
             #[cfg(test)]
@@ -202,6 +216,26 @@ impl Machine {
             Event::StopRequested { request } => {
                 let answer = self.may_command();
                 self.wish(now, request, answer, |wishes| wishes.stop = true);
+            }
+            Event::SavepointRequested {
+                request,
+                name,
+                stop,
+            } => self.savepoint_requested(now, request, name, stop),
+            Event::SavepointKept { request, outcome }
+            | Event::SavepointRemoved { request, outcome } => self.answer(request, outcome),
+            Event::RestoreRequested { request, name } => self.restore_requested(request, name),
+            Event::SavepointFound {
+                request,
+                name,
+                outcome,
+            } => self.savepoint_found(now, request, name, outcome),
+            Event::ForgetSavepointRequested { request, name } => {
+                let remove = Action::RemoveSavepoint { request, name };
+                match matches!(self.state, State::Opening) {
+                    true => self.answer(request, Err(CommandRefused::NotLeading)),
+                    false => self.actions.push(remove),
+                }
             }
             Event::Tick => {}
         }
@@ -269,7 +303,7 @@ impl Machine {
         match &self.state {
             State::Started { .. } | State::Unhealthy { .. } => self.look_for_places(now),
             State::Processing { .. } => self.begin_round(now, false),
-            State::Round(_) => self.reset(now, "the drain time-out is over".to_owned()),
+            State::Round(_) => self.round_time_is_over(now),
             State::Ending { .. } => {
                 self.reset(
                     now,
@@ -330,7 +364,9 @@ impl Machine {
         self.tell(RegionEvent::StoreFailed {
             reason: reason.clone(),
         });
-        if self.round_append_failed(now, number, &reason) {
+        if self.round_append_failed(now, number, &reason)
+            || self.restore_append_failed(now, number, &reason)
+        {
             return;
         }
         if number == self.record.number {
@@ -458,10 +494,12 @@ impl Machine {
             self.reset(now, reason);
         } else if is_last {
             self.begin_round(now, true);
-        } else if self.wishes.cut && now < *not_before {
+        } else if !(self.wishes.cut || self.wishes.savepoint.is_some()) {
+            // Nothing is wished for.
+        } else if now < *not_before {
             let soon = next_cut.map_or(*not_before, |next| next.min(*not_before));
             *next_cut = Some(soon);
-        } else if self.wishes.cut {
+        } else {
             self.begin_round(now, false);
         }
     }

@@ -24,6 +24,7 @@ pub(crate) struct Member {
     pub(crate) registration: u64,
     pub(crate) address: String,
     pub(crate) slots: u16,
+    pub(crate) labels: Vec<String>,
     pub(crate) standing: Option<Standing>,
     pub(crate) process: Option<ProcessIdentity>,
     /// Nothing of it can take effect from here on.
@@ -153,6 +154,7 @@ impl Members {
             registration: register.attempt,
             address: register.address.clone(),
             slots: register.slots,
+            labels: register.labels.clone(),
             standing: register.standing.clone(),
             process: register.process.clone(),
             dead_at,
@@ -294,6 +296,7 @@ mod tests {
             incarnation: Uuid::from_u128(incarnation),
             address: String::new(),
             slots: 1,
+            labels: Vec::new(),
             graph: 0,
             attempt,
             standing: None,

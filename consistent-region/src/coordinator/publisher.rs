@@ -4,7 +4,7 @@
 //! All calls block. One publisher belongs to one term; after it has stepped down, or after a write
 //! of unknown outcome, it does nothing any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,9 @@ use lockkeeper_fencing::guard::{
 };
 
 use super::codec::{self, NoEntry};
-use super::event::{Beginning, Choice};
+use super::event::{Beginning, Choice, CommandRefused};
 use super::record::{Entry, Record, Retained};
+use super::savepoint::{self, Savepoint, list_savepoints, read_savepoint};
 use crate::manifest::{Manifest, RestorePoint};
 use crate::point::{Hook, Point};
 use crate::store::{CheckpointStore, ObjectName, StoreError, verify};
@@ -28,6 +29,8 @@ pub(crate) struct Publisher {
     guard: EpochGuard,
     hook: Hook,
     swept: bool,
+    /// The objects that savepoints need, as far as they were read.
+    savepoints: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Which region a term is for.
@@ -138,6 +141,7 @@ impl Publisher {
             guard,
             hook,
             swept: false,
+            savepoints: BTreeMap::new(),
         };
         let record = match publisher.guard.newest() {
             None => None,
@@ -216,6 +220,7 @@ impl Publisher {
                 last,
                 retained,
                 left_out,
+                manifest: None,
             };
         }
         let (seq, reason) = left_out
@@ -240,16 +245,96 @@ impl Publisher {
     fn read_whole(&self, retained: &Retained) -> Result<Manifest, Unreadable> {
         let manifest = self.manifest(retained)?;
         let may_skip = Some(manifest.tokens.iter().all(|token| token.can_take_back));
-        for object in &manifest.objects {
-            verify(self.store.as_ref(), object).map_err(|error| match error {
-                StoreError::Io { .. } => Unreadable::Now(error.to_string()),
-                error => Unreadable::ForGood {
-                    reason: error.to_string(),
-                    may_skip,
-                },
+        self.verify(&manifest)
+            .map_err(|error| match Unreadable::from(error) {
+                Unreadable::ForGood { reason, .. } => Unreadable::ForGood { reason, may_skip },
+                now @ Unreadable::Now(_) => now,
             })?;
-        }
         Ok(manifest)
+    }
+
+    fn verify(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        manifest
+            .parts()
+            .try_for_each(|part| verify(self.store.as_ref(), part))
+    }
+
+    /// The cut of a savepoint, if it is as it was written.
+    pub(crate) fn choose_savepoint(&self, name: &str) -> Choice {
+        let read = || -> Result<Manifest, Unreadable> {
+            let Savepoint { manifest, .. } = read_savepoint(self.store.as_ref(), name)?;
+            self.verify(&manifest)?;
+            Ok(manifest)
+        };
+        let mut last = read();
+        for _ in 1..READS {
+            if matches!(last, Err(Unreadable::ForGood { .. })) {
+                last = read();
+            }
+        }
+        match last {
+            Ok(manifest) => {
+                let (kept, oldest) = (manifest.clone(), manifest.seq);
+                match restore(manifest, Vec::new(), oldest, Vec::new()) {
+                    Choice::Restore {
+                        restore,
+                        retained,
+                        left_out,
+                        ..
+                    } => Choice::Restore {
+                        restore,
+                        last: false,
+                        retained,
+                        left_out,
+                        manifest: Some(Box::new(kept)),
+                    },
+                    other => other,
+                }
+            }
+            Err(Unreadable::Now(reason)) => Choice::Unavailable { reason },
+            Err(Unreadable::ForGood { reason, .. }) => Choice::Impossible {
+                reason: format!("savepoint {name} can't be restored: {reason}"),
+            },
+        }
+    }
+
+    /// Keeps a completed cut under a name.
+    pub(crate) fn keep_savepoint(
+        &mut self,
+        name: &str,
+        cut: &Retained,
+    ) -> Result<(), CommandRefused> {
+        let manifest = self.manifest(cut).map_err(|error| CommandRefused::Store {
+            reason: error.to_string(),
+        })?;
+        let needed = parts_of(&manifest);
+        savepoint::write(self.store.as_ref(), &Savepoint::now(name, manifest))
+            .map_err(|error| refused(name, error))?;
+        self.savepoints.insert(name.to_owned(), needed);
+        Ok(())
+    }
+
+    pub(crate) fn find_savepoint(&self, name: &str) -> Result<Savepoint, CommandRefused> {
+        read_savepoint(self.store.as_ref(), name).map_err(|error| refused(name, error))
+    }
+
+    pub(crate) fn remove_savepoint(&mut self, name: &str) -> Result<(), CommandRefused> {
+        savepoint::remove(self.store.as_ref(), name).map_err(|error| refused(name, error))?;
+        self.savepoints.remove(name);
+        Ok(())
+    }
+
+    /// What the savepoints that lie in the store need.
+    fn needed_by_savepoints(&mut self) -> Result<BTreeSet<String>, StoreError> {
+        let names = list_savepoints(self.store.as_ref())?;
+        self.savepoints.retain(|name, _| names.contains(name));
+        for name in names {
+            if !self.savepoints.contains_key(&name) {
+                let Savepoint { manifest, .. } = read_savepoint(self.store.as_ref(), &name)?;
+                self.savepoints.insert(name, parts_of(&manifest));
+            }
+        }
+        Ok(self.savepoints.values().flatten().cloned().collect())
     }
 
     fn manifest(&self, retained: &Retained) -> Result<Manifest, Unreadable> {
@@ -300,11 +385,11 @@ impl Publisher {
         if let Guarded::SteppedDown { highest } = self.guard.look().map_err(text)? {
             return Ok(Guarded::SteppedDown { highest });
         }
-        let mut needed = BTreeSet::new();
+        // Whose objects are not known might lose them: rather remove nothing.
+        let mut needed = self.needed_by_savepoints().map_err(text)?;
         for retained in &record.retained {
-            // Whose objects are not known might lose them: rather remove nothing.
             let manifest = self.manifest(retained).map_err(|error| error.to_string())?;
-            needed.extend(manifest.objects.into_iter().map(|object| object.object));
+            needed.extend(parts_of(&manifest));
         }
         let over = |name: &str| {
             ObjectName::parse(name).is_some_and(|name| name.stamp.seq < record.next_cut)
@@ -347,6 +432,33 @@ enum Unreadable {
     },
 }
 
+fn parts_of(manifest: &Manifest) -> BTreeSet<String> {
+    manifest.parts().map(|part| part.object.clone()).collect()
+}
+
+fn refused(name: &str, error: StoreError) -> CommandRefused {
+    let name = name.to_owned();
+    match error {
+        StoreError::Missing { .. } => CommandRefused::NoSavepoint { name },
+        StoreError::Exists { .. } => CommandRefused::NameTaken { name },
+        error => CommandRefused::Store {
+            reason: error.to_string(),
+        },
+    }
+}
+
+impl From<StoreError> for Unreadable {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Io { .. } => Self::Now(error.to_string()),
+            error => Self::ForGood {
+                reason: error.to_string(),
+                may_skip: None,
+            },
+        }
+    }
+}
+
 fn restore(
     manifest: Manifest,
     retained: Vec<Retained>,
@@ -358,6 +470,7 @@ fn restore(
         last,
         objects,
         tokens,
+        widths,
         ..
     } = manifest;
     let restore = Some(RestorePoint {
@@ -365,19 +478,23 @@ fn restore(
         oldest_retained,
         objects,
         tokens,
+        widths,
     });
     Choice::Restore {
         restore,
         last,
         retained,
         left_out,
+        manifest: None,
     }
 }
 
 /// The newest entry is of this region, or damaged (then the one before is looked for).
 fn check(bytes: &[u8], ours: &Ours) -> Result<(), EnterError> {
     match codec::decode(bytes) {
-        Err(error @ NoEntry::Newer { .. }) => Err(EnterError::NewerFormat(error.to_string())),
+        Err(error @ (NoEntry::Newer { .. } | NoEntry::NewerManifest(_))) => {
+            Err(EnterError::NewerFormat(error.to_string()))
+        }
         Err(NoEntry::Damaged(_)) => Ok(()),
         Ok(Entry { record, .. }) if record.region != ours.region => {
             Err(EnterError::AnotherRegion {

@@ -78,8 +78,32 @@ async fn carry_out(
                     Outcome::Over(over) => Written::Over(over),
                 }
             }
-            Action::ChooseRestorePoint { choice, record } => {
-                let outcome = publisher.choose(&record);
+            Action::KeepSavepoint { request, name, cut } => {
+                let outcome = publisher.keep_savepoint(&name, &cut);
+                Written::Event(Box::new(Event::SavepointKept { request, outcome }))
+            }
+            Action::FindSavepoint { request, name } => {
+                let found = publisher.find_savepoint(&name);
+                let outcome = found.map(|savepoint| savepoint.manifest.seq);
+                Written::Event(Box::new(Event::SavepointFound {
+                    request,
+                    name,
+                    outcome,
+                }))
+            }
+            Action::RemoveSavepoint { request, name } => {
+                let outcome = publisher.remove_savepoint(&name);
+                Written::Event(Box::new(Event::SavepointRemoved { request, outcome }))
+            }
+            Action::ChooseRestorePoint {
+                choice,
+                record,
+                savepoint,
+            } => {
+                let outcome = match savepoint {
+                    Some(name) => publisher.choose_savepoint(&name),
+                    None => publisher.choose(&record),
+                };
                 Written::Event(Box::new(Event::Chosen { choice, outcome }))
             }
             Action::Tidy { record } => match publisher.tidy(&record) {

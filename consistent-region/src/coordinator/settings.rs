@@ -1,9 +1,10 @@
 //! What a coordinator must know of its region before it starts.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::graph::Region;
-use crate::graph::topology::Role;
+use crate::graph::topology::{Role, TriggerKind};
 use crate::protocol::InstanceId;
 
 /// The operators of a region as the coordinator sees them: it knows neither types nor streams.
@@ -11,6 +12,10 @@ use crate::protocol::InstanceId;
 pub struct Shape {
     /// Fingerprint of the graph; workers with another one are refused.
     pub fingerprint: u64,
+    /// The same for graphs that differ in widths only: cuts of such a graph can be restored.
+    pub structure: u64,
+    /// Who decides when a cut is taken.
+    pub trigger: TriggerKind,
     /// Every instance of every operator.
     pub instances: Vec<InstanceShape>,
 }
@@ -22,6 +27,8 @@ pub struct InstanceShape {
     pub instance: InstanceId,
     /// Tuples enter the region by it.
     pub start: bool,
+    /// The labels that a worker must have to run it.
+    pub labels: Vec<String>,
 }
 
 impl From<&Region> for Shape {
@@ -30,9 +37,12 @@ impl From<&Region> for Shape {
         let instances = region.plan().instances.iter().map(|planned| InstanceShape {
             instance: planned.id.clone(),
             start: operators[planned.operator].role == Role::Start,
+            labels: operators[planned.operator].labels.clone(),
         });
         Self {
             fingerprint: region.fingerprint(),
+            structure: region.structure(),
+            trigger: region.trigger(),
             instances: instances.collect(),
         }
     }
@@ -41,6 +51,16 @@ impl From<&Region> for Shape {
 impl Shape {
     pub(crate) fn instances(&self) -> impl Iterator<Item = &InstanceId> {
         self.instances.iter().map(|shape| &shape.instance)
+    }
+
+    /// How many instances each operator has.
+    pub(crate) fn widths(&self) -> BTreeMap<String, u16> {
+        let mut widths = BTreeMap::new();
+        for InstanceId { operator, index } in self.instances() {
+            let width = widths.entry(operator.clone()).or_insert(0_u16);
+            *width = (*width).max(index.saturating_add(1));
+        }
+        widths
     }
 
     pub(crate) fn starts(&self) -> impl Iterator<Item = &InstanceId> {
@@ -71,6 +91,12 @@ pub struct CoordinatorSettings {
     pub reset_timeout: Duration,
     /// How many resets may follow one another without a completed cut. Default 5.
     pub max_consecutive_reset_attempts: u32,
+    /// How many cuts may fail one after the other without a reset of the region: state or output
+    /// that could not be written in time, a manifest that was not written. Default 0. The region
+    /// goes on if every operator has prepared, and can take what it gave away into its next cut
+    /// ([`Operator::cut_abandoned`](crate::operator::Operator::cut_abandoned)); a region that is
+    /// stopped or has ended tries its last cut again after a reset.
+    pub tolerable_failed_cuts: u32,
     /// Pause before the second consecutive reset, doubled for each further one up to 10 s.
     /// Default 200 ms. The first one follows its cause at once.
     pub reset_backoff: Duration,
@@ -93,6 +119,10 @@ pub struct CoordinatorSettings {
     /// as there are fewer of them. Sources acknowledge what the oldest covers. At least 1;
     /// default 2: one may be damaged.
     pub retained: usize,
+    /// A region whose store knows of no cut and no start yet begins with this savepoint, which lies
+    /// in the store already ([`copy_savepoint`](super::copy_savepoint)). Nothing for others: see
+    /// [`CoordinatorHandle::restore_savepoint`](super::CoordinatorHandle::restore_savepoint).
+    pub restore_from: Option<String>,
     /// Takes a failed region up again when this coordinator takes over, as a forced reset would. For a start by hand, not by a supervisor.
     pub clear_failure: bool,
 }
@@ -115,6 +145,7 @@ impl CoordinatorSettings {
             drain_timeout: Duration::from_secs(180),
             reset_timeout: Duration::from_secs(180),
             max_consecutive_reset_attempts: 5,
+            tolerable_failed_cuts: 0,
             reset_backoff: Duration::from_millis(200),
             workers: 1,
             placement_timeout: Duration::from_secs(10),
@@ -123,8 +154,48 @@ impl CoordinatorSettings {
             lease_margin: Duration::from_secs(1),
             resend: Duration::from_millis(200),
             retained: 2,
+            restore_from: None,
             clear_failure: false,
         }
+    }
+
+    /// The settings of a region that two have become, because their operators meet: the greater of
+    /// each parameter, as in the reference (IBM Streams; S2 of the semantics list, issue 7). Name,
+    /// shape, savepoint and `clear_failure` are those of `self`.
+    ///
+    /// # Errors
+    /// When one of them has no period: regions whose operators decide when to cut never merge.
+    pub fn merged(self, other: &Self) -> Result<Self, SettingsError> {
+        let (Some(period), Some(others)) = (self.period, other.period) else {
+            return Err(SettingsError {
+                setting: "period",
+                rule: "must be there in both: only periodic regions can be merged",
+            });
+        };
+        let greater = |ours: Duration, theirs: Duration| ours.max(theirs);
+        Ok(Self {
+            period: Some(greater(period, others)),
+            min_pause: greater(self.min_pause, other.min_pause),
+            drain_timeout: greater(self.drain_timeout, other.drain_timeout),
+            reset_timeout: greater(self.reset_timeout, other.reset_timeout),
+            max_consecutive_reset_attempts: self
+                .max_consecutive_reset_attempts
+                .max(other.max_consecutive_reset_attempts),
+            tolerable_failed_cuts: self.tolerable_failed_cuts.max(other.tolerable_failed_cuts),
+            reset_backoff: greater(self.reset_backoff, other.reset_backoff),
+            workers: self.workers.max(other.workers),
+            placement_timeout: greater(self.placement_timeout, other.placement_timeout),
+            // None is the greatest: for ever.
+            unhealthy_timeout: self
+                .unhealthy_timeout
+                .zip(other.unhealthy_timeout)
+                .map(|(ours, theirs)| greater(ours, theirs)),
+            lease: greater(self.lease, other.lease),
+            lease_margin: greater(self.lease_margin, other.lease_margin),
+            resend: greater(self.resend, other.resend),
+            retained: self.retained.max(other.retained),
+            ..self
+        })
     }
 
     /// Checks every limit.
@@ -142,6 +213,12 @@ impl CoordinatorSettings {
         }
         if self.period.is_some_and(|period| period < shortest) {
             return bad("period", "must be at least 1 ms");
+        }
+        if self.period.is_some() && self.shape.trigger == TriggerKind::OperatorDriven {
+            return bad(
+                "period",
+                "must be none: the region's start operator decides",
+            );
         }
         if self.max_consecutive_reset_attempts == 0 {
             return bad("max_consecutive_reset_attempts", "must be at least 1");
@@ -171,4 +248,78 @@ pub struct SettingsError {
     pub setting: &'static str,
     /// What it must be.
     pub rule: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(period: Option<Duration>) -> CoordinatorSettings {
+        let instance = InstanceId {
+            operator: "source".to_owned(),
+            index: 0,
+        };
+        let shape = Shape {
+            fingerprint: 1,
+            structure: 1,
+            trigger: TriggerKind::Periodic,
+            instances: vec![InstanceShape {
+                instance,
+                start: true,
+                labels: Vec::new(),
+            }],
+        };
+        CoordinatorSettings {
+            period,
+            ..CoordinatorSettings::new("region", shape)
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn s2_regions_that_meet_have_the_greater_of_each_parameter() {
+        let one = CoordinatorSettings {
+            drain_timeout: SECOND,
+            reset_timeout: SECOND * 9,
+            max_consecutive_reset_attempts: 2,
+            unhealthy_timeout: Some(SECOND),
+            ..settings(Some(SECOND))
+        };
+        let other = CoordinatorSettings {
+            drain_timeout: SECOND * 3,
+            reset_timeout: SECOND * 4,
+            max_consecutive_reset_attempts: 7,
+            unhealthy_timeout: None,
+            ..settings(Some(SECOND * 2))
+        };
+        let merged = one.clone().merged(&other).unwrap();
+        let expected = CoordinatorSettings {
+            period: Some(SECOND * 2),
+            drain_timeout: SECOND * 3,
+            reset_timeout: SECOND * 9,
+            max_consecutive_reset_attempts: 7,
+            unhealthy_timeout: None,
+            ..one.clone()
+        };
+        assert_eq!(merged, expected);
+        assert_eq!(other.merged(&one).unwrap(), expected, "whoever asks");
+    }
+
+    #[test]
+    fn s2_regions_whose_operators_decide_when_to_cut_never_merge() {
+        let (periodic, driven) = (settings(Some(SECOND)), settings(None));
+        assert!(periodic.clone().merged(&driven).is_err());
+        assert!(driven.merged(&periodic).is_err());
+    }
+
+    #[test]
+    fn s1_an_operator_driven_region_has_no_period() {
+        let mut settings = settings(Some(SECOND));
+        settings.shape.trigger = TriggerKind::OperatorDriven;
+        let error = settings.validate().unwrap_err();
+        assert_eq!(error.setting, "period");
+        settings.period = None;
+        assert_eq!(settings.validate(), Ok(()));
+    }
 }

@@ -55,7 +55,7 @@ pub struct RegionStatus {
     pub consecutive_resets: u32,
     /// The registered workers.
     pub workers: Vec<WorkerStatus>,
-    /// Instances without a live worker.
+    /// Instances that do not run: there is no free slot for them, or their worker is gone.
     pub waiting: Vec<InstanceId>,
     /// Messages dropped because they were older than what is known; never fatal.
     pub stale_messages: u64,
@@ -143,6 +143,18 @@ pub enum RegionEvent {
     /// A new coordinator goes on with what its predecessor left running.
     WentOnWithoutReset {
         /// The cut that tuples belong to.
+        seq: u64,
+    },
+    /// A completed cut is kept under a name.
+    SavepointKept {
+        /// The name.
+        name: String,
+        /// The cut.
+        seq: u64,
+    },
+    /// A reset goes back to the cut that a savepoint holds.
+    SavepointRestored {
+        /// The cut.
         seq: u64,
     },
     /// A completed cut could not be read: an older one is used.

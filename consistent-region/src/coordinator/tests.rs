@@ -1,5 +1,8 @@
 //! The coordinator's actor with a store and with workers that answer as told.
 
+mod leftovers;
+mod savepoints;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use super::{
     CoordinatorHandle, CoordinatorSettings, InstanceShape, RegionCoordinator, RegionEvent,
     RegionState, Shape,
 };
+use crate::graph::topology::TriggerKind;
 use crate::link::CoordinatorLink;
 use crate::link::local::WorkerInbox;
 use crate::manifest::{CommitToken, ObjectRecord};
@@ -31,6 +35,7 @@ fn settings() -> CoordinatorSettings {
     let instances = vec![InstanceShape {
         instance: instance(),
         start: true,
+        labels: Vec::new(),
     }];
     CoordinatorSettings {
         reset_backoff: Duration::from_millis(1),
@@ -39,6 +44,8 @@ fn settings() -> CoordinatorSettings {
             Shape {
                 fingerprint: 7,
                 instances,
+                structure: 1,
+                trigger: TriggerKind::Periodic,
             },
         )
     }
@@ -77,6 +84,7 @@ impl Scripted {
             incarnation: Uuid::new_v4(),
             address,
             slots: 1,
+            labels: Vec::new(),
             graph: 7,
             attempt: 0,
             standing: None,
@@ -184,6 +192,12 @@ impl Scripted {
                 return false;
             }
         };
+        self.write_done(stamp, object, written).await;
+        true
+    }
+
+    async fn write_done(&self, stamp: Stamp, object: String, written: crate::store::Written) {
+        let seq = stamp.seq;
         let objects = vec![ObjectRecord {
             instance: instance(),
             object,
@@ -192,6 +206,7 @@ impl Scripted {
             state_type: "text".to_owned(),
             state_version: 1,
             encoding: crate::store::Encoding::Plain,
+            base: Vec::new(),
         }];
         let (instance, token, can_take_back) = (instance(), vec![1], self.can_take_back);
         let tokens = vec![CommitToken {
@@ -210,7 +225,6 @@ impl Scripted {
             },
         )
         .await;
-        true
     }
 
     /// A whole cut that completes: gives the oldest cut that is kept.

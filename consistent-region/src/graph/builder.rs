@@ -10,7 +10,7 @@ use crate::stream::Partitioner;
 
 use super::error::TopologyError;
 use super::key::stable_hash;
-use super::plan::{Plan, fingerprint};
+use super::plan::{Plan, fingerprint, structure};
 use super::spec::{ConnectionSpec, OperatorSpec, TypedConnection, TypedOperator};
 use super::topology::{
     Connection, InputPort, Members, OperatorNode, Partition, Role, Topology, TriggerKind, check,
@@ -58,10 +58,12 @@ pub struct Region(Arc<Inner>);
 
 struct Inner {
     name: String,
+    trigger: TriggerKind,
     topology: Topology,
     members: Members,
     plan: Plan,
     fingerprint: u64,
+    structure: u64,
     operators: Vec<Arc<dyn OperatorSpec>>,
     connections: Vec<Arc<dyn ConnectionSpec>>,
 }
@@ -74,6 +76,7 @@ impl Region {
             name: name.into(),
             trigger: TriggerKind::Periodic,
             topology: Topology::default(),
+            needs: Vec::new(),
             operators: Vec::new(),
             connections: Vec::new(),
         }
@@ -83,6 +86,12 @@ impl Region {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Who decides when a cut is taken.
+    #[must_use]
+    pub fn trigger(&self) -> TriggerKind {
+        self.0.trigger
     }
 
     /// The graph as plain data.
@@ -107,6 +116,12 @@ impl Region {
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint
+    }
+
+    /// The same for graphs that differ in widths only: see [`structure`].
+    #[must_use]
+    pub fn structure(&self) -> u64 {
+        self.0.structure
     }
 
     pub(crate) fn operator(&self, index: usize) -> &dyn OperatorSpec {
@@ -176,6 +191,8 @@ pub struct RegionBuilder {
     name: String,
     trigger: TriggerKind,
     topology: Topology,
+    /// Operators' names, and labels that they need.
+    needs: Vec<(String, String)>,
     operators: Vec<Arc<dyn OperatorSpec>>,
     connections: Vec<Arc<dyn ConnectionSpec>>,
 }
@@ -271,15 +288,31 @@ impl RegionBuilder {
         let _nothing = self.operator(name, inputs, 1, factory);
     }
 
+    /// Runs `operator` only on workers that have `label`
+    /// ([`WorkerConfig::labels`](crate::worker::WorkerConfig::labels)); with several, on those that
+    /// have all of them.
+    pub fn needs(&mut self, operator: impl Into<String>, label: impl Into<String>) {
+        self.needs.push((operator.into(), label.into()));
+    }
+
     /// Checks the rules of a consistent region and makes it.
-    pub fn build(self) -> Result<Region, TopologyError> {
+    pub fn build(mut self) -> Result<Region, TopologyError> {
         check_name(&self.name)?;
+        for (name, label) in self.needs {
+            let operators = &mut self.topology.operators;
+            match operators.iter_mut().find(|operator| operator.name == name) {
+                Some(operator) => operator.labels.push(label),
+                None => return Err(TopologyError::UnknownOperator { operator: name }),
+            }
+        }
         let members = check(&self.topology, self.trigger)?;
         let state_types: Vec<&str> = self.operators.iter().map(|o| o.state_type()).collect();
         Ok(Region(Arc::new(Inner {
             fingerprint: fingerprint(&self.name, &self.topology, &state_types),
+            structure: structure(&self.name, &self.topology, &state_types),
             plan: Plan::new(&self.topology),
             name: self.name,
+            trigger: self.trigger,
             topology: self.topology,
             members,
             operators: self.operators,
@@ -305,6 +338,7 @@ impl RegionBuilder {
             width,
             inputs,
             outputs: 1,
+            labels: Vec::new(),
         });
         self.operators.push(Arc::new(spec));
         Stream {

@@ -46,6 +46,12 @@ pub enum TopologyError {
         /// How many there may be.
         limit: usize,
     },
+    /// Something is said of an operator that the graph does not have.
+    #[error("the region has no operator {operator}")]
+    UnknownOperator {
+        /// The name.
+        operator: String,
+    },
     /// A connection names an operator or port that does not exist.
     #[error("a connection of {operator} uses port {port}, which it does not have")]
     UnknownPort {

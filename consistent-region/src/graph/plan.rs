@@ -100,6 +100,22 @@ impl Plan {
 /// and the names of the operators' state formats (`state_types`, one for each operator).
 #[must_use]
 pub fn fingerprint(region: &str, topology: &Topology, state_types: &[&str]) -> u64 {
+    hash(region, topology, state_types, |width| width)
+}
+
+/// The same for graphs that differ in widths only: what one has saved the other can restore, if
+/// its operators can be restored at another width.
+#[must_use]
+pub fn structure(region: &str, topology: &Topology, state_types: &[&str]) -> u64 {
+    hash(region, topology, state_types, |_| 0)
+}
+
+fn hash(
+    region: &str,
+    topology: &Topology,
+    state_types: &[&str],
+    width: impl Fn(u16) -> u16,
+) -> u64 {
     let operators: Vec<_> = topology
         .operators
         .iter()
@@ -114,7 +130,7 @@ pub fn fingerprint(region: &str, topology: &Topology, state_types: &[&str]) -> u
             (
                 &operator.name,
                 role,
-                operator.width,
+                width(operator.width),
                 controls,
                 operator.outputs,
             )

@@ -20,6 +20,7 @@ pub(crate) type Erased = Box<dyn Any + Send>;
 pub(crate) trait OperatorSpec: Send + Sync {
     fn state_type(&self) -> &'static str;
     fn state_version(&self) -> u32;
+    fn uses_permits(&self) -> bool;
     fn launch(&self, launch: Launch) -> InstanceHandle;
 }
 
@@ -35,6 +36,10 @@ impl<A: Operator> OperatorSpec for TypedOperator<A> {
 
     fn state_version(&self) -> u32 {
         A::STATE_VERSION
+    }
+
+    fn uses_permits(&self) -> bool {
+        A::USES_PERMITS
     }
 
     fn launch(&self, request: Launch) -> InstanceHandle {

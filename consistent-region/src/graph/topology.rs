@@ -38,6 +38,9 @@ pub struct OperatorNode {
     pub inputs: Vec<InputPort>,
     /// How many output ports it has.
     pub outputs: u16,
+    /// The labels that a worker must have to run its instances. Not part of the fingerprint: where
+    /// an operator runs changes nothing about what it does.
+    pub labels: Vec<String>,
 }
 
 /// What an operator is to the region.

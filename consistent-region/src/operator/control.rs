@@ -19,10 +19,13 @@ pub(crate) enum Control {
         last: bool,
         completed: u64,
     },
-    /// A start operator goes on.
-    Resume,
+    /// Tuples may flow again; they belong to cut `seq`. Start operators go on, permits are given
+    /// out.
+    Resume { seq: u64 },
     /// The cut is complete in the whole region: commit and tell the operator.
     Checkpointed { seq: u64, oldest_retained: u64 },
+    /// The cut came to nothing, and the region goes on without a reset.
+    Abandoned { seq: u64 },
 }
 
 /// See [`Control::Reset`].
@@ -93,6 +96,8 @@ pub(crate) enum InstanceEvent {
         token: Option<StagedToken>,
         timings: InstanceTimings,
     },
+    /// The cut can't be written; the instance itself is well.
+    CutFailed { reason: String },
     /// Stands at the restore point with open streams.
     ResetDone,
     /// The output of the cut is committed and the operator knows that it is complete.

@@ -58,6 +58,7 @@ pub(crate) fn checkpoint(
                 state_type: label.state_type.to_owned(),
                 state_version: label.state_version,
                 encoding,
+                base: Vec::new(),
             })
         }
     };

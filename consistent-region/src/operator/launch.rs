@@ -19,8 +19,9 @@ use crate::worker::Lease;
 use super::context::Place;
 use super::control::{CONTROL_CAPACITY, Control, InstanceEvent, Report, Reporter};
 use super::jobs::panic_text;
+use super::permit::Keeper;
 use super::pump::{Guard, Pump};
-use super::{InstanceContext, Operator, Output, Producer, RegionHandle, Wish};
+use super::{Gate, GateState, InstanceContext, Operator, Output, Producer, RegionHandle, Wish};
 
 /// What is needed to start an instance.
 pub(crate) struct Launch {
@@ -86,7 +87,12 @@ pub(crate) fn launch<A: Operator>(
         reports,
     };
     let cut_wanted = Arc::new(AtomicBool::new(false));
-    let region = wishes(reporter.clone(), stamp, Arc::clone(&cut_wanted));
+    let gate = Arc::new(Gate::new(GateState::default()));
+    let region = RegionHandle {
+        ask: wishes(reporter.clone(), stamp, Arc::clone(&cut_wanted)),
+        gate: Arc::clone(&gate),
+    };
+    let keeper = Keeper(gate);
     let context = InstanceContext::new(&place, instance, width, region);
     let (control, orders) = mpsc::channel(CONTROL_CAPACITY);
     let guard = Guard {
@@ -119,6 +125,9 @@ pub(crate) fn launch<A: Operator>(
             streams: None,
             jobs: FuturesUnordered::new(),
             resetting: None,
+            keeper,
+            waiting: None,
+            prepared: None,
             stamp,
             completed: 0,
             staged: None,
@@ -142,8 +151,12 @@ pub(crate) fn launch<A: Operator>(
 }
 
 /// What the instance asks its region by. A second wish for a cut is not sent before a cut.
-fn wishes(reporter: Reporter, stamp: Stamp, cut_wanted: Arc<AtomicBool>) -> RegionHandle {
-    RegionHandle::new(move |wish| match wish {
+fn wishes(
+    reporter: Reporter,
+    stamp: Stamp,
+    cut_wanted: Arc<AtomicBool>,
+) -> Arc<dyn Fn(Wish) + Send + Sync> {
+    Arc::new(move |wish| match wish {
         Wish::Cut if cut_wanted.swap(true, Ordering::AcqRel) => {}
         Wish::Cut => reporter.report(stamp, InstanceEvent::CutWanted),
         Wish::Reset(reason) => reporter.report(stamp, InstanceEvent::ResetWanted { reason }),

@@ -30,6 +30,7 @@ use crate::stream::{BATCH_TUPLES, Element, Item, Marker};
 use super::control::{Control, InstanceEvent, Reporter, Reset, StagedToken};
 use super::jobs::{Durable, panic_text};
 use super::markers::Arrival;
+use super::permit::Keeper;
 use super::{InstanceContext, Operator, OperatorError, Output, Produced, Producer};
 
 use self::streams::Streams;
@@ -50,6 +51,11 @@ pub(crate) struct Pump<A: Operator> {
     pub(crate) jobs: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The reset whose restore job is under way.
     pub(crate) resetting: Option<Box<Reset>>,
+    pub(crate) keeper: Keeper,
+    /// What begins when every permit is given back.
+    pub(crate) waiting: Option<Waiting>,
+    /// The last cut that was prepared, and whether it staged something.
+    pub(crate) prepared: Option<(u64, bool)>,
     /// Term and attempt of the last reset, sequence number of the last round.
     pub(crate) stamp: Stamp,
     pub(crate) completed: u64,
@@ -59,6 +65,12 @@ pub(crate) struct Pump<A: Operator> {
     /// A cut was asked for and did not begin yet.
     pub(crate) cut_wanted: Arc<AtomicBool>,
     pub(crate) output: Output<A::Output>,
+}
+
+/// See [`Pump::waiting`].
+pub(crate) enum Waiting {
+    Cut(Marker),
+    Reset(Box<Reset>),
 }
 
 /// A job's result.
@@ -151,6 +163,13 @@ impl<A: Operator> Pump<A> {
         if let Poll::Ready(Some(done)) = self.jobs.poll_next_unpin(task) {
             return self.job_done(actor, done);
         }
+        if self.waiting.is_some() && self.keeper.is_empty(task) {
+            return match self.waiting.take() {
+                Some(Waiting::Reset(reset)) => self.restore(actor, reset),
+                Some(Waiting::Cut(marker)) => self.cut(actor, marker),
+                None => Turn::Again,
+            };
+        }
         let Some(streams) = &mut self.streams else {
             return Turn::Wait;
         };
@@ -171,13 +190,18 @@ impl<A: Operator> Pump<A> {
 
     fn obey(&mut self, actor: &mut A, control: Control) -> Turn {
         match control {
-            Control::Reset(reset) => self.begin_reset(actor, reset),
-            Control::Resume => {
+            Control::Reset(reset) => {
+                self.begin_reset(reset);
+                Turn::Again
+            }
+            Control::Resume { seq } => {
                 if let Some(streams) = &mut self.streams {
                     streams.paused = false;
+                    self.keeper.open(seq);
                 }
                 Turn::Again
             }
+            Control::Abandoned { seq } => self.abandon(actor, seq),
             Control::Drain {
                 stamp,
                 last,
@@ -190,16 +214,13 @@ impl<A: Operator> Pump<A> {
                     return Turn::Again;
                 }
                 streams.drained = stamp.seq;
-                streams.paused = true;
                 self.round_began = Some(Instant::now());
-                self.cut(
-                    actor,
-                    Marker {
-                        seq: stamp.seq,
-                        last,
-                        completed,
-                    },
-                )
+                self.drain(Marker {
+                    seq: stamp.seq,
+                    last,
+                    completed,
+                });
+                Turn::Again
             }
             Control::Checkpointed {
                 seq,
@@ -296,10 +317,10 @@ impl<A: Operator> Pump<A> {
                 {
                     self.round_began = Some(Instant::now());
                 }
-                match arrival {
-                    Arrival::Complete => self.cut(actor, marker),
-                    _ => Turn::Again,
+                if arrival == Arrival::Complete {
+                    self.drain(marker);
                 }
+                Turn::Again
             }
         }
     }
@@ -363,7 +384,9 @@ impl<A: Operator> Pump<A> {
     fn fault(&mut self, fault: Fault) -> Turn {
         self.streams = None;
         self.resetting = None;
+        self.waiting = None;
         self.output.take();
+        self.keeper.close();
         let (reason, permanent, alive) = match fault {
             Fault::Error(OperatorError::Permanent(reason)) => (reason, true, true),
             Fault::Error(error) => (error.to_string(), false, true),

@@ -44,6 +44,7 @@ pub(super) fn record(name: &str, written: Written) -> ObjectRecord {
         state_type: "contract".to_owned(),
         state_version: 1,
         encoding: Encoding::Plain,
+        base: Vec::new(),
     }
 }
 

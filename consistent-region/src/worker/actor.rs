@@ -245,7 +245,10 @@ impl RegionWorker {
                 };
                 self.control(&instance, drain);
             }
-            Action::Resume { instance } => self.control(&instance, Control::Resume),
+            Action::Resume { instance, seq } => self.control(&instance, Control::Resume { seq }),
+            Action::Abandoned { instance, seq } => {
+                self.control(&instance, Control::Abandoned { seq });
+            }
             Action::Checkpointed {
                 instance,
                 seq,
@@ -438,6 +441,7 @@ fn setup(region: &Region, config: &WorkerConfig, address: String) -> Setup {
         incarnation: Uuid::new_v4(),
         address,
         slots: config.slots,
+        labels: config.labels.clone(),
         graph: region.fingerprint(),
         process: ProcessIdentity::of_this_process(),
         operators: operators
@@ -445,6 +449,7 @@ fn setup(region: &Region, config: &WorkerConfig, address: String) -> Setup {
                 let spec = region.operator(index);
                 let facts = OperatorFacts {
                     start: node.role == Role::Start,
+                    permits: spec.uses_permits(),
                     width: node.width,
                     state_type: spec.state_type(),
                     state_version: spec.state_version(),

@@ -13,6 +13,10 @@ pub struct WorkerConfig {
     pub worker: String,
     /// How many operator instances it takes.
     pub slots: u16,
+    /// What it has to offer: operators that need a label
+    /// ([`RegionBuilder::needs`](crate::graph::RegionBuilder::needs)) run only on workers that have
+    /// it. None.
+    pub labels: Vec<String>,
     /// Where the operators' actors live, shared out in turn; empty: on the worker's own thread.
     pub arbiters: Vec<ArbiterHandle>,
     /// How long a registration or a progress message may take; 2 s.
@@ -28,6 +32,7 @@ impl WorkerConfig {
         Self {
             worker: worker.into(),
             slots: 64,
+            labels: Vec::new(),
             arbiters: Vec::new(),
             call_timeout: Duration::from_secs(2),
             hook: Hook::default(),

@@ -41,6 +41,7 @@ pub(crate) struct Setup {
     pub(crate) incarnation: Uuid,
     pub(crate) address: String,
     pub(crate) slots: u16,
+    pub(crate) labels: Vec<String>,
     pub(crate) graph: u64,
     pub(crate) process: Option<ProcessIdentity>,
     /// Every operator of the graph.
@@ -51,6 +52,8 @@ pub(crate) struct Setup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OperatorFacts {
     pub(crate) start: bool,
+    /// It must know when tuples may flow, because it gives out permits.
+    pub(crate) permits: bool,
     pub(crate) width: u16,
     pub(crate) state_type: &'static str,
     pub(crate) state_version: u32,
@@ -109,6 +112,11 @@ pub(crate) enum Action {
     },
     Resume {
         instance: InstanceId,
+        seq: u64,
+    },
+    Abandoned {
+        instance: InstanceId,
+        seq: u64,
     },
     Checkpointed {
         instance: InstanceId,

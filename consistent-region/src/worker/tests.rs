@@ -172,15 +172,19 @@ async fn recovers_from(fault: Fault) {
         Fault::PrepareFails => test.scripted.cut(false).await.unwrap_err(),
         _ => test.scripted.failure().await,
     };
-    let ProgressEvent::Failed {
-        instance,
-        reason,
-        permanent: false,
-    } = failed
-    else {
-        panic!("{failed:?}")
+    let (named, reason) = match failed {
+        ProgressEvent::Failed {
+            instance,
+            reason,
+            permanent: false,
+        } => (instance.map(|instance| instance.operator), reason),
+        // The operator is well, only its state could not be written.
+        ProgressEvent::CutFailed { instance, reason } => {
+            assert_eq!(fault, Fault::StoreFails, "{reason}");
+            (Some(instance.operator), reason)
+        }
+        other => panic!("{other:?}"),
     };
-    let named = instance.map(|instance| instance.operator);
     assert!(named.is_some(), "{reason}");
     if let Some(text) = fault.text() {
         assert_eq!(named.as_deref(), Some("counts"));

@@ -8,6 +8,7 @@ mod damage;
 mod full;
 mod numbers;
 mod one_process;
+mod permits;
 mod place;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Action, Event, Machine, Moment};
-use crate::coordinator::event::{Beginning, Choice};
+use crate::coordinator::event::{Beginning, Choice, CommandRefused};
 use crate::coordinator::record::Entry;
 use crate::coordinator::settings::{CoordinatorSettings, InstanceShape, Shape};
 use crate::coordinator::status::{RegionEvent, RegionState};
+use crate::graph::topology::TriggerKind;
 use crate::manifest::{Manifest, RestorePoint};
 use crate::protocol::{
     Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Register, Stamp,
@@ -34,6 +35,7 @@ pub(super) fn settings() -> CoordinatorSettings {
     let shape = |operator, index, start| InstanceShape {
         instance: instance(operator, index),
         start,
+        labels: Vec::new(),
     };
     let shape = Shape {
         fingerprint: 1,
@@ -42,6 +44,8 @@ pub(super) fn settings() -> CoordinatorSettings {
             shape("totals", 0, false),
             shape("totals", 1, false),
         ],
+        structure: 1,
+        trigger: TriggerKind::Periodic,
     };
     CoordinatorSettings {
         period: Some(PERIOD),
@@ -67,13 +71,15 @@ pub(super) struct Bench {
     /// The registered workers: epoch, and the newest notice that was taken.
     pub(super) workers: BTreeMap<String, (u64, u64)>,
     pub(super) log: Vec<Entry>,
+    /// The cuts that are kept by name.
+    pub(super) savepoints: BTreeMap<String, u64>,
     /// Entries are not written.
     pub(super) store_fails: bool,
     /// Orders as they left, each once.
     pub(super) orders: Vec<(String, Stamp, Order)>,
     pub(super) told: Vec<RegionEvent>,
     /// What came of the last command.
-    pub(super) answer: Option<Result<(), crate::coordinator::event::CommandRefused>>,
+    pub(super) answer: Option<Result<(), CommandRefused>>,
 }
 
 impl Bench {
@@ -88,6 +94,7 @@ impl Bench {
             incarnations: 0,
             workers: BTreeMap::new(),
             log: Vec::new(),
+            savepoints: BTreeMap::new(),
             store_fails: false,
             orders: Vec::new(),
             told: Vec::new(),
@@ -175,11 +182,42 @@ impl Bench {
                 Action::AnswerHeartbeat { .. } | Action::AnswerProgress { .. } => {}
                 Action::Push { worker, notice } => self.take(worker, notice),
                 Action::Append(entry) => self.append(*entry),
-                Action::ChooseRestorePoint { choice, record } => {
-                    let outcome = self.choose(record.oldest_retained(), record.retained);
+                Action::ChooseRestorePoint {
+                    choice,
+                    record,
+                    savepoint,
+                } => {
+                    let outcome = match savepoint {
+                        Some(name) => self.choose_savepoint(&name),
+                        None => self.choose(record.oldest_retained(), record.retained),
+                    };
                     self.happening.push_back(Event::Chosen { choice, outcome });
                 }
                 Action::Tidy { .. } => {}
+                Action::KeepSavepoint { request, name, cut } => {
+                    let taken = self.savepoints.insert(name.clone(), cut.seq).is_some();
+                    let outcome = match taken {
+                        true => Err(CommandRefused::NameTaken { name }),
+                        false => Ok(()),
+                    };
+                    self.happening
+                        .push_back(Event::SavepointKept { request, outcome });
+                }
+                Action::FindSavepoint { request, name } => {
+                    let known = self.savepoints.get(&name).copied();
+                    let outcome = known.ok_or(CommandRefused::NoSavepoint { name: name.clone() });
+                    self.happening.push_back(Event::SavepointFound {
+                        request,
+                        name,
+                        outcome,
+                    });
+                }
+                Action::RemoveSavepoint { request, name } => {
+                    self.savepoints.remove(&name);
+                    let outcome = Ok(());
+                    self.happening
+                        .push_back(Event::SavepointRemoved { request, outcome });
+                }
                 Action::Tell(event) => self.told.push(event),
             }
         }
@@ -234,10 +272,34 @@ impl Bench {
                 oldest_retained,
                 objects: Vec::new(),
                 tokens: Vec::new(),
+                widths: BTreeMap::default(),
             }),
             last: manifest.is_some_and(|manifest| manifest.last),
             retained,
             left_out: Vec::new(),
+            manifest: None,
+        }
+    }
+
+    fn choose_savepoint(&self, name: &str) -> Choice {
+        let seq = self.savepoints.get(name).copied();
+        match self.manifests().find(|manifest| Some(manifest.seq) == seq) {
+            None => Choice::Impossible {
+                reason: "it is gone".to_owned(),
+            },
+            Some(manifest) => Choice::Restore {
+                restore: Some(RestorePoint {
+                    seq: manifest.seq,
+                    oldest_retained: manifest.seq,
+                    objects: Vec::new(),
+                    tokens: Vec::new(),
+                    widths: BTreeMap::default(),
+                }),
+                last: false,
+                retained: Vec::new(),
+                left_out: Vec::new(),
+                manifest: Some(Box::new(manifest.clone())),
+            },
         }
     }
 
@@ -255,6 +317,7 @@ impl Bench {
             incarnation: Uuid::from_u128(self.incarnations),
             address: String::new(),
             slots: 2,
+            labels: Vec::new(),
             graph: 1,
             attempt: 1,
             standing: None,
@@ -344,6 +407,7 @@ impl Bench {
                 Order::Drain { .. } => "drain",
                 Order::Resume => "resume",
                 Order::Checkpointed { .. } => "checkpointed",
+                Order::Abandoned { .. } => "abandoned",
                 Order::ResetFailed { .. } => "failed",
                 Order::End => "end",
             })
@@ -356,6 +420,13 @@ pub(super) fn checkpoint_done() -> ProgressEvent {
         objects: Vec::new(),
         tokens: Vec::new(),
         timings: Vec::new(),
+    }
+}
+
+pub(super) fn cut_failed() -> ProgressEvent {
+    ProgressEvent::CutFailed {
+        instance: instance("source", 0),
+        reason: "no space".to_owned(),
     }
 }
 

@@ -55,6 +55,7 @@ impl Machine {
     /// Stays paused until somebody forces a reset.
     pub(super) fn fail(&mut self, reason: String) {
         self.drop_held();
+        self.refuse_savepoint(&reason);
         self.record.failed = Some(reason.clone());
         self.append();
         self.order_participants(&Order::ResetFailed {

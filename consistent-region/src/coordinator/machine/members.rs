@@ -9,6 +9,9 @@ use crate::protocol::{
     Refusal, Register, Registered, Standing,
 };
 
+/// So many instances without a place are named, the others are counted.
+const MOST_NAMED: usize = 8;
+
 impl Machine {
     pub(super) fn register(&mut self, now: Moment, request: RequestId, register: &Register) {
         let answer = self.try_register(now, register);
@@ -152,6 +155,10 @@ impl Machine {
                     this_attempt
                         && self.checkpoint_done(now, &worker, stamp, (objects, tokens, timings))
                 }
+                ProgressEvent::CutFailed { instance, reason } => {
+                    let reason = format!("{instance} on worker {worker}: {reason}");
+                    this_attempt && self.cut_failed(now, stamp, reason)
+                }
                 ProgressEvent::ResetDone => current && self.reset_done(now, &worker),
                 ProgressEvent::Committed { seq } => this_attempt && self.committed(&worker, seq),
                 ProgressEvent::Failed {
@@ -251,7 +258,7 @@ impl Machine {
             if unhealthy.is_none() && self.can_go_on() {
                 return self.go_on(now);
             }
-            if self.new_placement().is_some() {
+            if self.new_placement().is_ok() {
                 let reason = unhealthy
                     .or_else(|| self.wishes.reset.take())
                     .unwrap_or_else(|| "the region starts".to_owned());
@@ -263,7 +270,8 @@ impl Machine {
             .unhealthy_timeout
             .is_some_and(|limit| now >= since + limit);
         if let (Some(reason), true) = (unhealthy, given_up) {
-            self.fail(format!("{reason}; no place for its instances in time"));
+            let places = self.missing_places(&self.waiting());
+            self.fail(format!("{reason}; in time there was {places}"));
         }
     }
 
@@ -293,21 +301,62 @@ impl Machine {
         // After it, each registration and each ghost's end looks for places by itself: a time that
         // has passed must not ask for a tick again and again.
         let waiting = !self.members.is_empty() && !self.everybody_is_back(since, since);
-        let possible = self.new_placement().is_some();
-        (waiting && possible && !self.is_haunted()).then(|| since + self.settings.placement_timeout)
+        // The cheap question first: this is asked at every step.
+        (waiting && !self.is_haunted() && self.new_placement().is_ok())
+            .then(|| since + self.settings.placement_timeout)
     }
 
-    pub(super) fn new_placement(&self) -> Option<Vec<(InstanceId, String)>> {
-        let instances: Vec<InstanceId> = self.settings.shape.instances().cloned().collect();
+    /// Where everything would run now; the instances that have no place otherwise.
+    pub(super) fn new_placement(&self) -> Result<Vec<(InstanceId, String)>, Vec<InstanceId>> {
         let seats: Vec<Seat<'_>> = self
             .members
             .iter()
             .map(|(worker, member)| Seat {
                 worker,
                 slots: member.slots,
+                labels: &member.labels,
             })
             .collect();
-        place(&instances, &self.record.placement, &seats)
+        place(
+            &self.settings.shape.instances,
+            &self.record.placement,
+            &seats,
+        )
+    }
+
+    /// What the instances that have no place wait for, for people.
+    pub(super) fn missing_places(&self, waiting: &[InstanceId]) -> String {
+        let named = |instance: &InstanceId| {
+            let shapes = &self.settings.shape.instances;
+            let labels = shapes
+                .iter()
+                .find(|shape| &shape.instance == instance)
+                .map_or(&[][..], |shape| &shape.labels);
+            match labels {
+                [] => instance.to_string(),
+                labels => format!("{instance} (needs {})", labels.join(", ")),
+            }
+        };
+        let names: Vec<String> = waiting.iter().take(MOST_NAMED).map(named).collect();
+        let more = waiting.len().saturating_sub(MOST_NAMED);
+        match more {
+            0 => format!("no free slot for {}", names.join(", ")),
+            more => format!("no free slot for {} and {more} more", names.join(", ")),
+        }
+    }
+
+    /// Instances that do not run: without a place, or on a worker that is gone.
+    pub(super) fn waiting(&self) -> Vec<InstanceId> {
+        if let (State::Started { .. } | State::Unhealthy { .. }, Err(waiting)) =
+            (&self.state, self.new_placement())
+        {
+            return waiting;
+        }
+        let placement = self.record.placement.iter();
+        placement
+            .filter(|(_, worker)| self.members.get(worker).is_none())
+            .map(|(instance, _)| instance.clone())
+            .collect()
     }
 
     /// The placement as workers need it.

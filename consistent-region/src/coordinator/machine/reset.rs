@@ -8,7 +8,7 @@ use crate::coordinator::event::{Choice, CommandRefused};
 use crate::coordinator::members::Member;
 use crate::coordinator::record::Claim;
 use crate::coordinator::status::RegionEvent;
-use crate::manifest::RestorePoint;
+use crate::manifest::{Manifest, RestorePoint};
 use crate::protocol::Order;
 
 /// The longest pause between two consecutive resets.
@@ -22,6 +22,8 @@ pub(super) struct Resetting {
     begun: Moment,
     deadline: Moment,
     phase: Phase,
+    /// The entry that takes a savepoint's cut up, and the savepoint.
+    taken_up: Option<(u64, String)>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,7 @@ impl Machine {
         self.abort_round(&reason);
         self.drop_held();
         self.ended.clear();
+        self.failed_cuts = 0;
         self.wishes.cut = false;
         self.wishes.reset = None;
         if self.record.consecutive_resets >= self.record.allowed_resets {
@@ -86,6 +89,7 @@ impl Machine {
             begun: now,
             deadline: now + pause + self.settings.reset_timeout,
             phase: Phase::BackingOff { until: now + pause },
+            taken_up: None,
         });
         self.resetting_time_is_over(now);
     }
@@ -120,6 +124,7 @@ impl Machine {
             self.actions.push(Action::ChooseRestorePoint {
                 choice: record.attempt,
                 record,
+                savepoint: self.wishes.restore.clone(),
             });
         }
     }
@@ -144,25 +149,45 @@ impl Machine {
                 last,
                 retained,
                 left_out,
+                manifest,
             } => {
                 for (from, reason) in left_out {
                     self.tell(RegionEvent::FellBack { from, reason });
                 }
-                self.record.completed = restore.as_ref().map_or(0, |restore| restore.seq);
-                self.record.retained = retained;
-                self.order_reset(now, restore, last);
+                if manifest.is_none() {
+                    self.record.completed = restore.as_ref().map_or(0, |restore| restore.seq);
+                    self.record.retained = retained;
+                }
+                self.order_reset(now, restore, last, manifest);
             }
         }
     }
 
-    fn order_reset(&mut self, now: Moment, restore: Option<RestorePoint>, is_last: bool) {
-        let Some(placement) = self.new_placement() else {
-            return self.become_unhealthy(now, "there are not enough slots".to_owned());
+    fn order_reset(
+        &mut self,
+        now: Moment,
+        restore: Option<RestorePoint>,
+        is_last: bool,
+        manifest: Option<Box<Manifest>>,
+    ) {
+        let placement = match self.new_placement() {
+            Ok(placement) => placement,
+            Err(waiting) => {
+                let reason = self.missing_places(&waiting);
+                return self.become_unhealthy(now, reason);
+            }
         };
         let first_start = self.record.placement.is_empty() && restore.is_none();
         self.record.placement = placement;
         self.record.claims = self.claims();
-        self.append();
+        let savepoint = self.wishes.restore.clone().unwrap_or_default();
+        let taken_up = match manifest {
+            Some(manifest) => Some((self.take_up(*manifest), savepoint)),
+            None => {
+                self.append();
+                None
+            }
+        };
         let restored = self.record.completed;
         let placement = self.placement();
         self.order_everybody(&Order::Reset {
@@ -171,12 +196,26 @@ impl Machine {
             first_start,
         });
         if let State::Resetting(resetting) = &mut self.state {
+            resetting.taken_up = taken_up;
             resetting.phase = Phase::Ordered {
                 restored,
                 last: is_last,
                 done: BTreeSet::new(),
             };
         }
+    }
+
+    /// Whether the failed entry was the one that took a savepoint up: nothing else has its manifest.
+    pub(super) fn restore_append_failed(&mut self, now: Moment, number: u64, reason: &str) -> bool {
+        let State::Resetting(resetting) = &mut self.state else {
+            return false;
+        };
+        let Some((_, name)) = resetting.taken_up.take_if(|(entry, _)| *entry == number) else {
+            return false;
+        };
+        self.wishes.restore = Some(name);
+        self.reset(now, format!("the savepoint was not taken up: {reason}"));
+        true
     }
 
     fn claims(&self) -> Vec<Claim> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Moment, State};
+use super::{Machine, Moment, Savepoint, State};
 use crate::coordinator::record::Retained;
 use crate::coordinator::status::{CompletedCut, RegionEvent};
 use crate::manifest::{CommitToken, MANIFEST_FORMAT, Manifest, ObjectRecord};
@@ -22,6 +22,10 @@ pub(super) struct Round {
     resumed: Option<Moment>,
     workers: BTreeMap<String, Part>,
     publication: Publication,
+    /// The cut is to be kept.
+    pub(super) savepoint: Option<Savepoint>,
+    /// Why the cut can't become complete; it is given up when everybody has prepared.
+    failed: Option<String>,
 }
 
 /// How far one worker is.
@@ -99,6 +103,8 @@ impl Machine {
             resumed: None,
             workers: self.participants().into_iter().map(part).collect(),
             publication: Publication::Collecting,
+            savepoint: self.wishes.savepoint.take(),
+            failed: None,
         });
         self.tell(RegionEvent::CutBegun { seq, last });
     }
@@ -115,10 +121,78 @@ impl Machine {
             return false;
         };
         let news = !std::mem::replace(&mut part.blocking, true);
-        if round.all_blocking() {
-            self.resume_early(now);
-        }
+        self.everybody_may_have_prepared(now);
         news
+    }
+
+    fn everybody_may_have_prepared(&mut self, now: Moment) {
+        let State::Round(round) = &mut self.state else {
+            return;
+        };
+        if !round.all_blocking() {
+            return;
+        }
+        match round.failed.take() {
+            Some(reason) => self.abandon(now, reason),
+            None => self.resume_early(now),
+        }
+    }
+
+    /// State or output of an instance that has prepared could not be written.
+    pub(super) fn cut_failed(&mut self, now: Moment, stamp: Stamp, reason: String) -> bool {
+        let term = self.term;
+        let State::Round(round) = &mut self.state else {
+            return false;
+        };
+        if stamp.term != term || !round.is_about(stamp) || round.is_publishing() {
+            return false;
+        }
+        round.failed.get_or_insert_with(|| reason.clone());
+        if self.may_abandon() {
+            self.everybody_may_have_prepared(now);
+        } else {
+            self.reset(now, reason);
+        }
+        true
+    }
+
+    /// Whether this round may come to nothing without a reset, once everybody has prepared.
+    fn may_abandon(&self) -> bool {
+        let is_last = matches!(&self.state, State::Round(round) if round.last);
+        !is_last && self.failed_cuts < self.settings.tolerable_failed_cuts
+    }
+
+    /// The cut comes to nothing, and the region goes on: everybody has prepared and stands right.
+    fn abandon(&mut self, now: Moment, reason: String) {
+        let State::Round(round) = std::mem::replace(&mut self.state, State::Opening) else {
+            return;
+        };
+        let seq = round.seq;
+        self.wishes.savepoint = round.savepoint;
+        self.failed_cuts += 1;
+        self.tell(RegionEvent::CutAborted { seq, reason });
+        self.seq = seq + 1;
+        self.record.next_cut = seq + 1;
+        self.record.highest = self.record.highest.max(seq + 1);
+        self.append();
+        self.order_participants(&Order::Abandoned { seq });
+        if round.resumed.is_none() {
+            self.order_participants(&Order::Resume);
+        }
+        self.process(now);
+        self.tidy();
+    }
+
+    pub(super) fn round_time_is_over(&mut self, now: Moment) {
+        let State::Round(round) = &self.state else {
+            return;
+        };
+        let reason = "the drain time-out is over".to_owned();
+        if round.all_blocking() && self.may_abandon() {
+            self.abandon(now, reason);
+        } else {
+            self.reset(now, reason);
+        }
     }
 
     pub(super) fn checkpoint_done(
@@ -143,11 +217,10 @@ impl Machine {
         }
         part.blocking = true;
         part.results = Some(results);
-        let (all_done, all_blocking) = (round.all_done(), round.all_blocking());
-        if all_done {
+        if round.all_done() {
             self.publish();
-        } else if all_blocking {
-            self.resume_early(now);
+        } else {
+            self.everybody_may_have_prepared(now);
         }
         true
     }
@@ -209,6 +282,8 @@ impl Machine {
             last: round.last && last,
             objects: Vec::new(),
             tokens: Vec::new(),
+            structure: self.settings.shape.structure,
+            widths: self.settings.shape.widths(),
         };
         for (objects, tokens, _) in round
             .workers
@@ -270,9 +345,14 @@ impl Machine {
     }
 
     /// The cut exists.
-    fn completed(&mut self, now: Moment, round: Round, number: u64, given_up: Option<String>) {
+    fn completed(&mut self, now: Moment, mut round: Round, number: u64, given_up: Option<String>) {
         let (seq, last, for_good) = (round.seq, round.last, round.last && self.all_ended());
         self.complete_in_record(seq, number);
+        let savepoint = round.savepoint.take();
+        if let Some(cut) = self.record.retained.first().copied() {
+            self.keep_savepoint(savepoint, cut);
+        }
+        self.failed_cuts = 0;
         self.calm_watchdog(now);
         self.seq = seq + 1;
         let resumed = round.is_resumed();
@@ -307,10 +387,16 @@ impl Machine {
         };
         match &mut round.publication {
             Publication::Publishing {
-                number: published, ..
+                number: published,
+                given_up,
             } if number == *published => {
+                let given_up = given_up.take();
                 round.publication = Publication::Collecting;
-                self.go_back(now, format!("the manifest could not be written: {reason}"));
+                let reason = format!("the manifest could not be written: {reason}");
+                match self.may_abandon() && given_up.is_none() {
+                    true => self.abandon(now, reason),
+                    false => self.go_back(now, given_up.unwrap_or(reason)),
+                }
                 true
             }
             // Tried again with a new number, which covers this one.
@@ -336,7 +422,9 @@ impl Machine {
 
     /// If a round is under way it has come to nothing.
     pub(super) fn abort_round(&mut self, reason: &str) {
-        if let State::Round(Round { seq, .. }) = self.state {
+        if let State::Round(Round { seq, savepoint, .. }) = &mut self.state {
+            let seq = *seq;
+            self.wishes.savepoint = savepoint.take();
             self.tell(RegionEvent::CutAborted {
                 seq,
                 reason: reason.to_owned(),

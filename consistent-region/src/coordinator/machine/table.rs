@@ -74,6 +74,45 @@ fn unhealthy() {
     );
 }
 
+/// For ever, unless told otherwise; then failed, with the names of what waits (S19).
+#[test]
+fn s19_a_region_that_stays_unhealthy_fails_in_time_and_names_what_waits() {
+    let mut bench = Bench::at(Unhealthy);
+    bench.wait(Duration::from_secs(80_000));
+    assert_eq!(bench.state(), Unhealthy, "without unhealthy_timeout");
+
+    let mut bench = Bench::open(
+        CoordinatorSettings {
+            unhealthy_timeout: Some(RESET_TIMEOUT),
+            ..settings()
+        },
+        Beginning::default(),
+    );
+    bench.join_all();
+    bench.all_say(&ProgressEvent::ResetDone);
+    bench.gone("b");
+    let waiting = bench.machine.status().waiting;
+    assert_eq!(
+        waiting.len(),
+        1,
+        "two of three have a slot on a: {waiting:?}"
+    );
+    bench.wait(RESET_TIMEOUT - Duration::from_millis(1));
+    assert_eq!(bench.state(), Unhealthy);
+    bench.wait(Duration::from_millis(1));
+    assert_eq!(bench.state(), Failed);
+    let reason = bench.machine.status().reason.unwrap();
+    assert!(reason.contains("worker b is lost"), "{reason}");
+    assert!(reason.contains(&waiting[0].to_string()), "{reason}");
+    let told = |event: &RegionEvent| matches!(event, RegionEvent::Failed { .. });
+    assert!(bench.told.iter().any(told));
+    // A worker that comes back too late does not take it up, a forced reset does.
+    bench.join("b");
+    assert_eq!(bench.state(), Failed);
+    bench.request_reset(true);
+    assert_eq!(bench.state(), Resetting);
+}
+
 #[test]
 fn period_timer() {
     rows(

@@ -43,7 +43,6 @@ impl Machine {
             address: member.address.clone(),
             instances: instances_of(name),
         };
-        let placement = self.record.placement.iter();
         RegionStatus {
             region: self.settings.region.clone(),
             term: self.term,
@@ -55,10 +54,7 @@ impl Machine {
             attempt: self.record.attempt,
             consecutive_resets: self.record.consecutive_resets,
             workers: self.members.iter().map(worker).collect(),
-            waiting: placement
-                .filter(|(_, worker)| self.members.get(worker).is_none())
-                .map(|(instance, _)| instance.clone())
-                .collect(),
+            waiting: self.waiting(),
             stale_messages: self.stale,
             finished: self.is_finished(),
         }

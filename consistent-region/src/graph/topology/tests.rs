@@ -11,6 +11,7 @@ fn node(name: &str, role: Role, inputs: usize) -> OperatorNode {
         width: 1,
         inputs: vec![InputPort::default(); inputs],
         outputs: 1,
+        labels: Vec::new(),
     }
 }
 

@@ -11,13 +11,23 @@ use crate::point::Point;
 use crate::protocol::{InstanceTimings, Stamp};
 use crate::stream::Marker;
 
-use super::{Done, Fault, Pump, Turn, guarded};
+use super::{Done, Fault, Pump, Turn, Waiting, guarded};
 
 impl<A: Operator> Pump<A> {
+    /// No permit is given out any more; those who have one may still emit for this cut, so that a
+    /// start operator goes on until they have given it back.
+    pub(super) fn drain(&mut self, marker: Marker) {
+        self.keeper.close();
+        self.waiting = Some(Waiting::Cut(marker));
+    }
+
     /// Every tuple of the cut has been processed: drain, prepare, send the marker on, and let the
     /// jobs run while tuples of the next cut may come.
     pub(super) fn cut(&mut self, actor: &mut A, marker: Marker) -> Turn {
         let began = Instant::now();
+        if let Some(streams) = &mut self.streams {
+            streams.paused = true;
+        }
         let start_delay = self.round_began.take().map_or(0, microseconds);
         self.stamp.seq = marker.seq;
         self.cut_wanted.store(false, Ordering::Release);
@@ -39,6 +49,7 @@ impl<A: Operator> Pump<A> {
             Ok(prepared) => prepared,
             Err(fault) => return self.fault(fault),
         };
+        self.prepared = Some((marker.seq, prepared.stage.is_some()));
         if let Some(streams) = &mut self.streams {
             streams.accept_marker(marker);
         }
@@ -82,7 +93,16 @@ impl<A: Operator> Pump<A> {
         stamp: Stamp,
         result: Result<Box<Durable>, OperatorError>,
     ) -> Turn {
+        if self.prepared.is_none_or(|(seq, _)| seq != stamp.seq) {
+            // It was abandoned meanwhile.
+            return Turn::Again;
+        }
         match result {
+            Err(OperatorError::Retry(reason)) => {
+                let event = InstanceEvent::CutFailed { reason };
+                self.guard.reporter.report(stamp, event);
+                Turn::Again
+            }
             Err(error) => self.fault(Fault::Error(error)),
             Ok(durable) => {
                 let Durable {
@@ -102,6 +122,19 @@ impl<A: Operator> Pump<A> {
                 Turn::Again
             }
         }
+    }
+
+    /// The cut came to nothing; what was prepared for it belongs to the next.
+    pub(super) fn abandon(&mut self, actor: &mut A, seq: u64) -> Turn {
+        let Some((_, staged)) = self.prepared.take_if(|(prepared, _)| *prepared == seq) else {
+            return Turn::Again;
+        };
+        self.staged.take_if(|(staged, _)| *staged == seq);
+        if let Err(fault) = guarded(|| actor.cut_abandoned(seq, staged)) {
+            return self.fault(fault);
+        }
+        self.keeper.abandon(seq);
+        Turn::Again
     }
 
     pub(super) fn begin_commit(&mut self, actor: &mut A, seq: u64, oldest_retained: u64) {
@@ -139,6 +172,7 @@ impl<A: Operator> Pump<A> {
         if let Err(fault) = guarded(|| actor.region_checkpointed(seq, oldest_retained)) {
             return self.fault(fault);
         }
+        self.keeper.complete(seq);
         self.report(InstanceEvent::Committed { seq });
         Turn::Again
     }

@@ -10,10 +10,11 @@ use crate::operator::jobs;
 use crate::operator::{Operator, OperatorError};
 
 use super::streams::Streams;
-use super::{Done, Fault, Pump, Turn, guarded};
+use super::{Done, Fault, Pump, Turn, Waiting, guarded};
 
 impl<A: Operator> Pump<A> {
-    pub(super) fn begin_reset(&mut self, actor: &mut A, reset: Box<Reset>) -> Turn {
+    /// Ends the attempt before; the state is touched only when every permit is given back.
+    pub(super) fn begin_reset(&mut self, reset: Box<Reset>) {
         // First of all: neighbours that wait for room must wake.
         self.streams = None;
         self.jobs = FuturesUnordered::new();
@@ -21,8 +22,15 @@ impl<A: Operator> Pump<A> {
         self.staged = None;
         self.round_began = None;
         self.cut_wanted.store(false, Ordering::Release);
+        self.prepared = None;
+        self.resetting = None;
         self.stamp = reset.stamp;
         self.guard.stamp = reset.stamp;
+        self.keeper.supersede(reset.stamp.attempt);
+        self.waiting = Some(Waiting::Reset(reset));
+    }
+
+    pub(super) fn restore(&mut self, actor: &mut A, reset: Box<Reset>) -> Turn {
         let attempt = reset.stamp;
         let (context, store) = (self.context.clone(), Arc::clone(&self.store));
         let (committer, restore) = (actor.committer(), reset.restore.clone());

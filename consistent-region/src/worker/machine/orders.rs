@@ -7,7 +7,7 @@ use crate::manifest::RestorePoint;
 use crate::operator::control::Restore;
 use crate::protocol::{InstanceId, Notice, Order, Placement, Stamp};
 
-use super::{Action, Machine, Registration, Slot};
+use super::{Action, Machine, OperatorFacts, Registration, Slot};
 
 impl Machine {
     pub(super) fn notice(&mut self, now: Duration, notice: Notice) {
@@ -46,7 +46,7 @@ impl Machine {
                 self.stamp = stamp;
                 self.cut_wanted = false;
                 self.begin_round(stamp.seq);
-                for instance in self.start_instances() {
+                for instance in self.instances_that(|facts| facts.start) {
                     self.actions.push(Action::Drain {
                         instance,
                         stamp,
@@ -57,8 +57,15 @@ impl Machine {
             }
             Order::Resume => {
                 self.stamp = stamp;
-                for instance in self.start_instances() {
-                    self.actions.push(Action::Resume { instance });
+                let seq = stamp.seq;
+                for instance in self.instances_that(|facts| facts.start || facts.permits) {
+                    self.actions.push(Action::Resume { instance, seq });
+                }
+            }
+            Order::Abandoned { seq } => {
+                self.round.take_if(|round| round.seq <= seq);
+                for instance in self.instances_that(|_| true) {
+                    self.actions.push(Action::Abandoned { instance, seq });
                 }
             }
             Order::Checkpointed {
@@ -89,10 +96,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn start_instances(&self) -> Vec<InstanceId> {
+    fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> Vec<InstanceId> {
         let operators = &self.setup.operators;
-        let is_start = |id: &&InstanceId| operators.get(&id.operator).is_some_and(|o| o.start);
-        self.slots.keys().filter(is_start).cloned().collect()
+        let wanted = |id: &&InstanceId| operators.get(&id.operator).is_some_and(&are);
+        self.slots.keys().filter(wanted).cloned().collect()
     }
 
     pub(super) fn reset(

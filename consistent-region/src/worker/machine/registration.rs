@@ -102,6 +102,7 @@ impl Machine {
             incarnation: self.setup.incarnation,
             address: self.setup.address.clone(),
             slots: self.setup.slots,
+            labels: self.setup.labels.clone(),
             graph: self.setup.graph,
             attempt: self.registrations,
             standing,

@@ -66,6 +66,12 @@ impl Machine {
                 let done = round.and_then(|r| r.durable(&instance, object, token, timings));
                 self.tell_of_round(stamp.seq, done);
             }
+            InstanceEvent::CutFailed { reason } => {
+                if self.round_at(stamp.seq).is_some() {
+                    let event = ProgressEvent::CutFailed { instance, reason };
+                    self.tell_of_round(stamp.seq, Some(event));
+                }
+            }
             InstanceEvent::Committed { seq } => self.committed(seq, Some(&instance)),
             InstanceEvent::Ended => {
                 self.ended.insert(instance.clone());

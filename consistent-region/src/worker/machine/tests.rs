@@ -25,6 +25,7 @@ fn stamp(term: u64, seq: u64, attempt: u64) -> Stamp {
 fn facts(start: bool, width: u16, state_type: &'static str) -> OperatorFacts {
     OperatorFacts {
         start,
+        permits: false,
         width,
         state_type,
         state_version: 2,
@@ -38,6 +39,7 @@ fn machine() -> Machine {
         incarnation: Uuid::nil(),
         address: String::new(),
         slots: 4,
+        labels: Vec::new(),
         graph: 7,
         process: None,
         operators: BTreeMap::from([
@@ -222,7 +224,8 @@ fn s22_a_quiet_worker_says_how_it_stands_when_it_registers_with_a_new_coordinato
     assert_eq!(
         actions,
         [Action::Resume {
-            instance: id("source", 0)
+            instance: id("source", 0),
+            seq: 6
         }]
     );
 }
@@ -308,6 +311,7 @@ fn a_round_is_told_when_the_last_instance_has_done_its_part() {
         state_type: "totals".to_owned(),
         state_version: 2,
         encoding: crate::store::Encoding::Plain,
+        base: Vec::new(),
     };
     let durable = |object: Option<ObjectRecord>, token: Option<StagedToken>, of: InstanceId| {
         InstanceEvent::Durable {
@@ -431,12 +435,14 @@ fn s30_state_of_a_newer_program_is_refused_before_any_operator_is_touched() {
         state_type: "totals".to_owned(),
         state_version: 3,
         encoding: crate::store::Encoding::Plain,
+        base: Vec::new(),
     };
     let point = RestorePoint {
         seq: 4,
         oldest_retained: 3,
         objects: vec![object],
         tokens: Vec::new(),
+        widths: std::collections::BTreeMap::default(),
     };
     let actions = machine.step(at(1), reset(2, 2, Some(point)));
     assert_eq!(actions.len(), 1, "{actions:?}");

@@ -157,9 +157,12 @@ impl Scripted {
                         oldest_retained: seq,
                         objects,
                         tokens,
+                        widths: std::collections::BTreeMap::default(),
                     });
                 }
-                failed @ ProgressEvent::Failed { .. } => return Err(failed),
+                failed @ (ProgressEvent::Failed { .. } | ProgressEvent::CutFailed { .. }) => {
+                    return Err(failed);
+                }
                 ProgressEvent::Ended { .. } => {}
                 other => panic!("{other:?}"),
             }

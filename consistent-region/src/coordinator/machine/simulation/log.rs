@@ -105,9 +105,11 @@ impl Log {
                 oldest_retained: record.oldest_retained(),
                 objects: manifest.objects,
                 tokens: manifest.tokens,
+                widths: std::collections::BTreeMap::default(),
             }),
             retained: record.retained.clone(),
             left_out: Vec::new(),
+            manifest: None,
         }
     }
 }

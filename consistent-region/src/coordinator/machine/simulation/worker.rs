@@ -104,6 +104,7 @@ impl Worker {
             incarnation: self.incarnation(),
             address: String::new(),
             slots: 2,
+            labels: Vec::new(),
             graph: 1,
             attempt: self.registration,
             standing,
@@ -144,6 +145,12 @@ impl Worker {
             Order::Resume => {
                 // A round stays open until its cut is complete, also while tuples flow again.
                 if self.phase == Phase::Resetting {
+                    self.phase = Phase::Running;
+                }
+                return None;
+            }
+            Order::Abandoned { seq } => {
+                if self.phase == (Phase::Round { seq: *seq }) {
                     self.phase = Phase::Running;
                 }
                 return None;

@@ -14,6 +14,7 @@ use crate::coordinator::machine::broken::Broken;
 use crate::coordinator::record::Entry;
 use crate::coordinator::settings::{CoordinatorSettings, InstanceShape, Shape};
 use crate::coordinator::status::RegionState;
+use crate::graph::topology::TriggerKind;
 use crate::protocol::{
     Heartbeat, InstanceId, Notice, Order, Progress, ProgressEvent, Refusal, Stamp,
 };
@@ -541,7 +542,10 @@ impl World {
                 });
             }
             Action::Append(_) | Action::ChooseRestorePoint { .. } => self.store(term, action),
-            Action::Tidy { .. } => {}
+            Action::Tidy { .. }
+            | Action::KeepSavepoint { .. }
+            | Action::FindSavepoint { .. }
+            | Action::RemoveSavepoint { .. } => {}
             Action::Tell(event) => self.told(&event),
         }
     }
@@ -608,7 +612,7 @@ impl World {
                     }
                 }
             }
-            Action::ChooseRestorePoint { choice, record } => {
+            Action::ChooseRestorePoint { choice, record, .. } => {
                 let outcome = self.log.choose(&record);
                 self.feed(term, Event::Chosen { choice, outcome });
             }
@@ -686,6 +690,19 @@ impl World {
                 reason,
                 permanent: false,
             };
+        } else if checkpointing && self.faults.deaths && self.rng.u32(0..20) == 0 {
+            // It has prepared, and can't write.
+            if let Some(instance) = self.workers[to].instances.first().cloned() {
+                let reason = "no space".to_owned();
+                let failed = ProgressEvent::CutFailed { instance, reason };
+                self.say(
+                    to,
+                    Progress {
+                        event: failed,
+                        ..progress.clone()
+                    },
+                );
+            }
         } else if checkpointing {
             let (objects, tokens, timings) = (Vec::new(), Vec::new(), Vec::new());
             let event = ProgressEvent::CheckpointDone {
@@ -715,6 +732,10 @@ impl World {
             let Stamp { seq, attempt, .. } = progress.stamp;
             self.written.insert((progress.worker.clone(), seq, attempt));
         }
+        self.say(to, progress);
+    }
+
+    fn say(&mut self, to: usize, progress: Progress) {
         self.workers[to].unsaid.push(progress.clone());
         self.send(Message::Progress { from: to, progress });
     }
@@ -772,6 +793,7 @@ fn settings(seed: u64) -> CoordinatorSettings {
             index,
         },
         start,
+        labels: Vec::new(),
     };
     let shape = Shape {
         fingerprint: 1,
@@ -781,6 +803,8 @@ fn settings(seed: u64) -> CoordinatorSettings {
             instance("totals", 1, false),
             instance("sink", 0, false),
         ],
+        structure: 1,
+        trigger: TriggerKind::Periodic,
     };
     // With a short one instances move as soon as the lease allows it, with a long one workers come
     // back to what they had.
@@ -790,6 +814,7 @@ fn settings(seed: u64) -> CoordinatorSettings {
     };
     CoordinatorSettings {
         placement_timeout,
+        tolerable_failed_cuts: u32::try_from(seed % 3).unwrap_or(0),
         period: Some(Duration::from_secs(1)),
         drain_timeout: Duration::from_secs(20),
         reset_timeout: Duration::from_secs(20),
