@@ -7,7 +7,11 @@
 
 mod deadline;
 mod manual;
+#[cfg(test)]
+pub(crate) mod simulation;
 mod system;
+#[cfg(test)]
+mod tests;
 
 pub use deadline::{DeadlinePassed, LocalDeadline};
 pub use manual::ManualClock;

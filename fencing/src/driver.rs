@@ -21,7 +21,7 @@ mod suspension;
 pub mod zookeeper;
 
 #[cfg(feature = "etcd")]
-pub use self::etcd::Etcd;
+pub use self::etcd::{Etcd, EtcdTls};
 #[cfg(feature = "kubernetes")]
 pub use self::kubernetes::Kubernetes;
 pub use file::LeaseFiles;

@@ -9,8 +9,9 @@
 //! 1. A new leader with epoch E creates `fence-E`, *then* lists and chooses its base, the newest
 //!    manifest of the chain, then creates `base-E` and lists the fences once more. With a higher
 //!    one it steps down before any consequence.
-//! 2. A publisher creates `manifest-<sequence>.<E>`, *then* lists the fences. A higher one means
-//!    that the manifest is not published, and the publisher steps down.
+//! 2. A publisher creates `manifest-<sequence>.<E>`, *then* lists the fences. With a higher one it
+//!    steps down, and nothing may follow from the manifest: it is in the history only if the new leader
+//!    found it before choosing its base.
 //! 3. Readers follow the chain of bases, never the greatest number.
 //! 4. What cannot be taken back (commits, acknowledgements, deletions) comes after the second look.
 //!
@@ -40,7 +41,7 @@
 //! | `ZooKeeperGuardStore` (feature `zookeeper`) | small manifests | |
 //! | `EtcdGuardStore` (feature `etcd`) | small manifests | |
 //! | `RedisGuardStore` (feature `redis`) | one primary without fail-over | `appendfsync always` |
-//! | `ObjectGuardStore` (feature `object-store`) | several hosts, large manifests | conditional creation |
+//! | `ObjectGuardStore` (feature `object-store`; `s3`) | several hosts, large manifests | conditional creation |
 //!
 //! Epochs of two coordination stores cannot be compared. [`EpochGuard::enter_with`] takes a whole token,
 //! records its lineage, and refuses another one until an operator has [adopted](adopt_lineage) it.
@@ -62,7 +63,7 @@ mod memory;
 mod name;
 #[cfg(feature = "object-store")]
 mod object_store;
-mod procedure;
+pub(crate) mod procedure;
 mod reader;
 mod record;
 #[cfg(feature = "redis")]

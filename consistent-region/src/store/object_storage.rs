@@ -1,11 +1,10 @@
 //! Objects on an object store: S3 and whatever else the crate `object_store` reaches.
 
 use std::io;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_fencing::guard::{GuardStore, ObjectGuardStore};
+use lockkeeper_fencing::guard::{GuardError, GuardStore, ObjectGuardStore};
 
 use super::records::by_its_records;
 use super::{Compression, RecordStore, StoreError};
@@ -53,22 +52,15 @@ impl ObjectStorageStore {
     ) -> Result<Self, StoreError> {
         // Not with its user part, which may hold a secret.
         let shown = without_user(url);
-        let failed = |source: io::Error| StoreError::Io {
+        let failed = |error: GuardError| StoreError::Io {
             location: shown.clone(),
             name: String::new(),
-            source,
+            source: io::Error::other(error),
         };
-        #[cfg(feature = "s3")]
-        choose_tls_provider();
-        let parsed = parse(url).map_err(failed)?;
-        let (store, folder) = object_store::parse_url_opts(&parsed, options)
-            .map_err(|error| failed(io::Error::other(error)))?;
-        let store: Arc<dyn object_store::ObjectStore> = Arc::from(store);
+        let folder = ObjectGuardStore::open(url, options).map_err(failed)?;
+        let folder = folder.with_timeout(TIMEOUT);
         let records = |name: &str| -> Result<Arc<dyn GuardStore>, StoreError> {
-            let folder = folder.clone().join(name);
-            let records = ObjectGuardStore::new(Arc::clone(&store), folder.as_ref())
-                .map_err(|error| failed(io::Error::other(error)))?;
-            Ok(Arc::new(records.with_timeout(TIMEOUT)))
+            Ok(Arc::new(folder.within(name).map_err(failed)?))
         };
         let records = RecordStore::new(shown.clone(), records("objects")?, records("log")?);
         Ok(Self {
@@ -92,22 +84,6 @@ impl ObjectStorageStore {
 }
 
 by_its_records!(ObjectStorageStore);
-
-/// The client asks for the process' default provider and panics without one. One that the program has
-/// chosen stays.
-#[cfg(feature = "s3")]
-fn choose_tls_provider() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-/// The type of a URL is `object_store`'s.
-fn parse<T: FromStr>(url: &str) -> io::Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    url.parse()
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
-}
 
 /// `s3://key:secret@bucket/folder` without what comes before the `@`.
 fn without_user(url: &str) -> String {

@@ -1,8 +1,20 @@
 //! What every [`GuardStore`] must do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::guard::{Creation, GuardError, GuardStore, MAX_RECORD_BYTES};
+use lockkeeper_core::token::{FencingToken, Lineage};
+use uuid::Uuid;
+
+use crate::guard::{
+    Creation, EpochGuard, GuardError, GuardStore, Guarded, MAX_RECORD_BYTES, ManifestId,
+    adopt_lineage, highest_fence, read_newest,
+};
+
+/// How often leadership goes over while both writers publish.
+const LEADERSHIPS: u64 = 12;
+/// What each of the writers publishes at most under one epoch.
+const MANIFESTS: u64 = 40;
 
 /// Runs them all; `open` opens the same, at first empty store again and again.
 pub fn all<S: GuardStore>(open: impl Fn() -> S) {
@@ -10,6 +22,8 @@ pub fn all<S: GuardStore>(open: impl Fn() -> S) {
     lists_what_was_created(&open(), &open());
     refuses_what_it_cannot_keep(&open());
     one_of_many_creates(&open);
+    two_writers_race_and_the_history_is_one(Arc::new(open()), Arc::new(open()));
+    another_lineage_is_refused_until_it_is_adopted(Arc::new(open()), Arc::new(open()));
 }
 
 /// A second creation of a name changes nothing, by whomever.
@@ -83,4 +97,115 @@ pub fn one_of_many_creates<S: GuardStore>(open: impl Fn() -> S) {
         assert_eq!(created.len(), 1, "round {round}: created by {created:?}");
         assert_eq!(stores[0].read(&name).unwrap().unwrap(), created);
     }
+}
+
+/// Two processes become leader again and again, in turns, and publish all the time: what was
+/// answered as published is in the history, once, and nothing that came after a fence is.
+pub fn two_writers_race_and_the_history_is_one(one: Arc<dyn GuardStore>, two: Arc<dyn GuardStore>) {
+    let first = highest_fence(one.as_ref()).unwrap() + 1;
+    let epoch = AtomicU64::new(first);
+    let published: Vec<ManifestId> = std::thread::scope(|scope| {
+        let writers = [&one, &two]
+            .map(|store| scope.spawn(|| lead_again_and_again(store, &epoch, first + LEADERSHIPS)));
+        writers.map(|writer| writer.join().unwrap()).concat()
+    });
+    let mut sequences: Vec<u64> = published.iter().map(|found| found.sequence).collect();
+    sequences.sort_unstable();
+    let count = sequences.len();
+    sequences.dedup();
+    assert_eq!(
+        sequences.len(),
+        count,
+        "a number was published twice: {published:?}"
+    );
+    assert!(
+        count > 0,
+        "nothing was published: the race has not taken place"
+    );
+    // A last leader sees the history as all later ones will.
+    let last = epoch.load(Ordering::SeqCst) + 1;
+    let entered = EpochGuard::enter(one, last).unwrap();
+    let chain = entered.done().unwrap().chain().unwrap();
+    for manifest in &published {
+        assert!(
+            chain.contains(*manifest),
+            "{manifest} was published and is gone"
+        );
+    }
+    let (newest, bytes) = read_newest(two.as_ref()).unwrap().unwrap();
+    assert_eq!(bytes, newest.to_string().as_bytes());
+}
+
+fn lead_again_and_again(
+    store: &Arc<dyn GuardStore>,
+    epoch: &AtomicU64,
+    end: u64,
+) -> Vec<ManifestId> {
+    let mut published = Vec::new();
+    loop {
+        let own = epoch.fetch_add(1, Ordering::SeqCst);
+        if own >= end {
+            return published;
+        }
+        let Guarded::Done(mut guard) = EpochGuard::enter(store.clone(), own).unwrap() else {
+            continue;
+        };
+        for _ in 0..MANIFESTS {
+            let sequence = guard.newest().map_or(0, |newest| newest.sequence) + 1;
+            let manifest = ManifestId {
+                sequence,
+                epoch: own,
+            };
+            match guard
+                .publish(sequence, manifest.to_string().as_bytes())
+                .unwrap()
+            {
+                Guarded::Done(manifest) => published.push(manifest),
+                Guarded::SteppedDown { highest } => {
+                    assert!(highest > own);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Epochs of another coordination store do not lead until somebody says that they do; then its
+/// leaders continue the history, and those of the former one are refused.
+pub fn another_lineage_is_refused_until_it_is_adopted(
+    store: Arc<dyn GuardStore>,
+    other: Arc<dyn GuardStore>,
+) {
+    let (former, adopted) = (Lineage::from(1_u64), Lineage::from(2_u64));
+    let token = |lineage, epoch| FencingToken::new(lineage, epoch, Uuid::new_v4());
+    let begin = highest_fence(store.as_ref()).unwrap() + 1;
+    let entered = EpochGuard::enter_with(store.clone(), &token(former, begin)).unwrap();
+    let mut old = entered.done().unwrap();
+    let sequence = old.newest().map_or(0, |newest| newest.sequence) + 1;
+    assert!(old.publish(sequence, b"former").unwrap().is_done());
+    // Lower or higher, epochs of another lineage mean nothing here.
+    let refused =
+        |store: &Arc<dyn GuardStore>, token| match EpochGuard::enter_with(store.clone(), &token) {
+            Err(GuardError::LineageChanged { expected, found }) => (expected, found),
+            other => panic!("another lineage was not refused: {other:?}"),
+        };
+    for epoch in [1, begin + 1] {
+        assert_eq!(refused(&other, token(adopted, epoch)), (former, adopted));
+    }
+    assert!(old.publish(sequence + 1, b"former").unwrap().is_done());
+    // Whoever does it, and however often.
+    for store in [&store, &other] {
+        let above = adopt_lineage(store.as_ref(), former, adopted).unwrap();
+        assert_eq!(above, begin);
+    }
+    let entered = EpochGuard::enter_with(other.clone(), &token(adopted, 1)).unwrap();
+    let mut new = entered.done().unwrap();
+    assert_eq!(
+        new.newest().map(|newest| newest.sequence),
+        Some(sequence + 1)
+    );
+    assert!(!old.publish(sequence + 2, b"former").unwrap().is_done());
+    assert!(new.publish(sequence + 2, b"adopted").unwrap().is_done());
+    assert_eq!(read_newest(store.as_ref()).unwrap().unwrap().1, b"adopted");
+    assert_eq!(refused(&store, token(former, begin + 9)), (adopted, former));
 }

@@ -4,20 +4,25 @@
 //! |---|---|
 //! | `candidate/<lease>` | one a candidate, with its lease; the lowest create revision leads and is the epoch |
 //! | `information/<component>` | the leader's address and token, with its lease |
+//! | `lineage` | a mark that the first candidate of all has left, for ever |
 //!
-//! The lineage is the cluster's id. Each write of a leader is a transaction on its own candidate's
+//! The lineage is that mark and the cluster's id: the id alone is made of the configuration, so that a
+//! cluster that lost its data has the same again. Each write of a leader is a transaction on its own candidate's
 //! create revision, so that none of a deposed leader is carried out.
 //!
 //! The session must be at least five times the cluster's election timeout (1 s by default): an etcd
 //! leader that was cut off may still prolong leases for so long. Let epochs of another cluster, or
 //! of a restored backup, begin anew deliberately: see [`LineageChanged`].
 //!
-//! Building it needs `protoc`. Connections are without TLS.
+//! Building it needs `protoc`. Connections to `https://` endpoints need [`Etcd::with_tls`].
 //!
 //! [`LineageChanged`]: crate::election::ElectionError::LineageChanged
 
 mod retrieval;
 mod session;
+mod tls;
+
+pub use tls::EtcdTls;
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,6 +46,7 @@ pub struct Etcd {
     root: String,
     session: Duration,
     user: Option<(String, String)>,
+    tls: Option<EtcdTls>,
     policy: SuspensionPolicy,
     clock: Arc<dyn Clock>,
 }
@@ -58,6 +64,7 @@ impl Etcd {
             root: root.into(),
             session: Duration::from_secs(10),
             user: None,
+            tls: None,
             policy: SuspensionPolicy::Stop,
             clock: Arc::new(SystemClock),
         }
@@ -79,6 +86,13 @@ impl Etcd {
         self
     }
 
+    /// Connects by TLS; the endpoints then begin with `https://`.
+    #[must_use]
+    pub fn with_tls(mut self, tls: EtcdTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// What a leader does while it cannot reach the cluster (it stops).
     #[must_use]
     pub fn with_suspension(mut self, policy: SuspensionPolicy) -> Self {
@@ -88,6 +102,10 @@ impl Etcd {
 
     fn candidates(&self) -> String {
         format!("{}/candidate/", self.root)
+    }
+
+    fn lineage(&self) -> String {
+        format!("{}/lineage", self.root)
     }
 
     fn information_of(&self, component: &ComponentId) -> String {
@@ -103,6 +121,9 @@ impl Etcd {
         if let Some((name, password)) = &self.user {
             options = options.with_user(name, password);
         }
+        if let Some(tls) = &self.tls {
+            options = options.with_tls(tls.options());
+        }
         Client::connect(&self.endpoints, Some(options)).await
     }
 
@@ -113,6 +134,10 @@ impl Etcd {
         };
         if self.endpoints.is_empty() {
             return invalid("endpoints", "are none, at least one is needed");
+        }
+        let is_secure = |endpoint: &String| endpoint.starts_with("https://");
+        if self.tls.is_some() && !self.endpoints.iter().all(is_secure) {
+            return invalid("endpoints", "must begin with https:// where TLS is set");
         }
         if self.session.is_zero() {
             return invalid("session", "is zero, at least 1 s is needed");

@@ -2,7 +2,7 @@
 //!
 //! | node under the root | what it is |
 //! |---|---|
-//! | `election` | its czxid is the lineage |
+//! | `election` | its czxid and the time of its creation are the lineage |
 //! | `election/candidate-<sequence>` | ephemeral, one a candidate; the lowest leads; its czxid is the epoch |
 //! | `information/<component>` | ephemeral, the leader's address and token |
 //!

@@ -11,6 +11,7 @@ use super::client_thread::ClientThread;
 use super::memory::check_size_below;
 use super::store::{Creation, GuardStore};
 use super::{GuardError, name};
+use crate::driver::EtcdTls;
 
 /// What an etcd server takes by default (1.5 MiB a request), less what surrounds the record.
 const LIMIT: usize = 1024 * 1024;
@@ -25,6 +26,7 @@ pub struct EtcdGuardStore {
     endpoints: Vec<String>,
     prefix: String,
     user: Option<(String, String)>,
+    tls: Option<EtcdTls>,
     timeout: Duration,
     client: Mutex<Option<Client>>,
     thread: ClientThread,
@@ -48,6 +50,7 @@ impl EtcdGuardStore {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
             prefix: prefix.into(),
             user: None,
+            tls: None,
             timeout: Duration::from_secs(5),
             client: Mutex::new(None),
             thread,
@@ -58,6 +61,13 @@ impl EtcdGuardStore {
     #[must_use]
     pub fn with_user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.user = Some((name.into(), password.into()));
+        self
+    }
+
+    /// Connects by TLS; the endpoints then begin with `https://`.
+    #[must_use]
+    pub fn with_tls(mut self, tls: EtcdTls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -82,6 +92,18 @@ impl EtcdGuardStore {
             .with_timeout(self.timeout);
         if let Some((name, password)) = &self.user {
             options = options.with_user(name, password);
+        }
+        if let Some(tls) = &self.tls {
+            // The client would speak in the clear, and say nothing.
+            if let Some(plain) = self
+                .endpoints
+                .iter()
+                .find(|end| !end.starts_with("https://"))
+            {
+                let reason = format!("{plain} must begin with https:// where TLS is set");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            }
+            options = options.with_tls(tls.options());
         }
         let endpoints = self.endpoints.clone();
         let connecting = async move { Client::connect(endpoints, Some(options)).await };

@@ -2,57 +2,16 @@
 
 use lockkeeper_core::token::{FencingToken, Lineage};
 
-use super::procedure::{self, ReadLineage};
-use super::record::{self, LineageRecord};
-use super::store::{Creation, GuardStore};
-use super::{GuardError, highest_fence, name};
-
-/// How often somebody else's record may come first; each time the store is one lineage further.
-const ATTEMPTS: usize = 5;
+use super::GuardError;
+use super::procedure::{self, Adopt, ResolveEpoch};
+use super::store::GuardStore;
 
 /// The guard's epoch of a leadership: the token's, above what former lineages have used.
 ///
 /// # Errors
 /// [`GuardError::LineageChanged`], [`GuardError::EpochsExhausted`] and those of the store.
 pub(super) fn epoch_of(store: &dyn GuardStore, token: &FencingToken) -> Result<u64, GuardError> {
-    let present = match procedure::run(store, ReadLineage::default())? {
-        Some((_, present)) => present,
-        None => first(store, token.lineage)?,
-    };
-    if present.lineage != token.lineage {
-        return Err(GuardError::LineageChanged {
-            expected: present.lineage,
-            found: token.lineage,
-        });
-    }
-    let (epoch, above) = (token.epoch, present.epochs_above);
-    above
-        .checked_add(epoch)
-        .ok_or(GuardError::EpochsExhausted { epoch, above })
-}
-
-/// The first leader with a token decides which lineage counts.
-fn first(store: &dyn GuardStore, lineage: Lineage) -> Result<LineageRecord, GuardError> {
-    let own = LineageRecord {
-        lineage,
-        epochs_above: 0,
-    };
-    Ok(match create(store, 1, &own)? {
-        Creation::Created => own,
-        // Another one came first, and its record counts.
-        Creation::AlreadyExists => {
-            procedure::run(store, ReadLineage::default())?.map_or(own, |(_, present)| present)
-        }
-    })
-}
-
-fn create(
-    store: &dyn GuardStore,
-    number: u64,
-    record: &LineageRecord,
-) -> Result<Creation, GuardError> {
-    let name = name::lineage(number);
-    store.create_if_absent(&name, &record::encode(&name, record)?)
+    procedure::run(store, ResolveEpoch::new(token.lineage, token.epoch))
 }
 
 /// Lets the epochs of another lineage count in this store: for an operator, after the coordination
@@ -92,29 +51,5 @@ pub fn adopt_lineage(
     former: Lineage,
     adopted: Lineage,
 ) -> Result<u64, GuardError> {
-    let mut found = former;
-    for _ in 0..ATTEMPTS {
-        let present = procedure::run(store, ReadLineage::default())?;
-        let number = match present {
-            Some((_, present)) if present.lineage == adopted => return Ok(present.epochs_above),
-            Some((_, present)) if present.lineage != former => {
-                found = present.lineage;
-                break;
-            }
-            Some((number, _)) => number,
-            // Fences of leaders without tokens only.
-            None => 0,
-        };
-        let record = LineageRecord {
-            lineage: adopted,
-            epochs_above: highest_fence(store)?,
-        };
-        if create(store, number + 1, &record)? == Creation::Created {
-            return Ok(record.epochs_above);
-        }
-    }
-    Err(GuardError::LineageChanged {
-        expected: former,
-        found,
-    })
+    procedure::run(store, Adopt::new(former, adopted))
 }

@@ -3,6 +3,7 @@
 //! A procedure does no input or output. It is given the answer to the access that it asked for and
 //! says what comes next, so that a test can stop it between any two accesses, for ever if it likes.
 
+mod adopt;
 mod enter;
 mod lineage;
 mod look;
@@ -11,8 +12,9 @@ mod read;
 mod tidy;
 mod walk;
 
+pub(crate) use adopt::Adopt;
 pub(crate) use enter::{Announce, Settle};
-pub(crate) use lineage::ReadLineage;
+pub(crate) use lineage::ResolveEpoch;
 pub(crate) use look::Look;
 pub(crate) use publish::Publish;
 pub(crate) use read::ReadNewest;

@@ -57,8 +57,10 @@ pub trait GuardStore: Debug + Send + Sync + 'static {
 pub enum Guarded<T> {
     /// Done, and no higher epoch was seen afterwards.
     Done(T),
-    /// A higher epoch leads, or this one was used before: not done as far as anybody's history
-    /// goes. Stop acting as leader; a new leadership needs a new epoch.
+    /// A higher epoch leads, or this one was used before. Stop acting as leader; a new leadership
+    /// needs a new epoch. What the step was to do has not been done as far as this leader may know: a
+    /// manifest that it created before the higher one chose its base *may* be in the history all the same,
+    /// one that it creates later is not. To whoever waits for it the outcome is unknown.
     SteppedDown {
         /// The highest epoch that has a fence.
         highest: u64,

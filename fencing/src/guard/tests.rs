@@ -1,5 +1,6 @@
 //! Tests of the guard: behaviour, every interleaving of the real procedures, and a real folder.
 
+mod adopting;
 mod behaviour;
 mod explore;
 mod folder;

@@ -1,13 +1,18 @@
-//! Tests on real servers, whose addresses are in the environment (`tests/services/up` prints them).
+//! Tests on real servers, whose addresses are in the environment (`tests/services/up` prints them), and
+//! on servers that they start themselves where those are.
 
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 mod guard_stores;
-#[cfg(feature = "etcd")]
-mod partitions;
+#[cfg(all(feature = "etcd", feature = "zookeeper"))]
+mod partition;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod servers;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod stopped;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod suspension;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
@@ -22,6 +27,14 @@ fn address(variable: &str, test: &str) -> Option<String> {
         !in_ci,
         "{variable} is not set, and in CI nothing may be skipped"
     );
-    println!("SKIPPED {test}: set {variable}=host:port");
+    say(&format!("SKIPPED {test}: set {variable}=host:port"));
     None
+}
+
+/// Says it also where the test passes: what is printed then is not shown.
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
+fn say(what: &str) {
+    use std::io::Write;
+
+    let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use etcd_client::{
     Client, Compare, CompareOp, Error, GetOptions, LeaseKeepAliveStream, LeaseKeeper, PutOptions,
-    SortOrder, SortTarget, Txn, TxnOp, WatchOptions,
+    SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchOptions,
 };
 use lockkeeper_core::token::Lineage;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ pub(crate) struct EtcdSession {
     key: String,
     /// The create revision of the candidate's key.
     revision: i64,
-    cluster: u64,
+    lineage: Lineage,
     /// Taken during a renewal: one that was given up must not leave its answer to the next one.
     keep_alive: Option<(LeaseKeeper, LeaseKeepAliveStream)>,
 }
@@ -50,6 +50,7 @@ async fn open(options: &Etcd, id: Uuid) -> Result<EtcdSession, Error> {
     let missing = || Error::Internal("an answer without a header".to_owned());
     let header = put.header().ok_or_else(missing)?;
     let (revision, cluster) = (header.revision(), header.cluster_id());
+    let lineage = lineage(&mut client, options, cluster).await?;
     Ok(EtcdSession {
         options: options.clone(),
         client,
@@ -57,9 +58,37 @@ async fn open(options: &Etcd, id: Uuid) -> Result<EtcdSession, Error> {
         length: Duration::from_secs(granted.ttl().unsigned_abs()),
         key,
         revision,
-        cluster,
+        lineage,
         keep_alive: None,
     })
+}
+
+/// The cluster's id is made of its configuration: one that lost its data has the same again. So the
+/// first candidate of all leaves a mark of its own. (A restored backup has the mark, and is told by
+/// its new id.)
+async fn lineage(client: &mut Client, options: &Etcd, cluster: u64) -> Result<Lineage, Error> {
+    let (key, new) = (options.lineage(), Uuid::new_v4());
+    let absent = Compare::create_revision(key.clone(), CompareOp::Equal, 0);
+    let mark = TxnOp::put(key.clone(), new.to_string(), None);
+    let look = TxnOp::get(key.clone(), None);
+    let marking = Txn::new().when([absent]).and_then([mark]).or_else([look]);
+    let marked = client.txn(marking).await?;
+    let found = marked
+        .op_responses()
+        .into_iter()
+        .find_map(|answer| match answer {
+            TxnOpResponse::Get(found) => Some(found),
+            _ => None,
+        });
+    let mark = match &found {
+        None => Some(new),
+        Some(found) => found.kvs().first().and_then(|found| {
+            let text = found.value_str().ok()?;
+            Uuid::parse_str(text).ok()
+        }),
+    };
+    let mark = mark.ok_or_else(|| Error::Internal(format!("{key} is damaged: no uuid")))?;
+    Ok(Lineage::new(mark.as_u128() ^ u128::from(cluster)))
 }
 
 impl EtcdSession {
@@ -152,7 +181,7 @@ impl Session for EtcdSession {
             })
         })?;
         Ok(Turn {
-            lineage: Lineage::from(self.cluster),
+            lineage: self.lineage,
             epoch,
             length: self.length,
             counts_from,

@@ -124,7 +124,7 @@ impl Candidate {
         let Some(election) = client.check_stat(&paths.election()).await? else {
             return Err(Ended::Failed(Error::NoNode));
         };
-        let found = Lineage::from(election.czxid);
+        let found = lineage(election.czxid, election.ctime);
         let expected = *self.lineage.get_or_init(|| found);
         if expected != found {
             let changed = ElectionError::LineageChanged { expected, found };
@@ -398,6 +398,13 @@ impl Candidate {
             tracing::debug!("a session could not be closed; the server will expire it");
         }
     }
+}
+
+/// A fresh data directory counts from the beginning: the same requests have the same czxid again there,
+/// and only the time of the creation is another.
+fn lineage(czxid: i64, ctime: i64) -> Lineage {
+    let wide = |part: i64| u128::from(part.cast_unsigned());
+    Lineage::new(wide(czxid) << 64 | wide(ctime))
 }
 
 async fn withdraw(client: &Client, node: &str, path: &str) -> Result<(), Error> {

@@ -44,7 +44,51 @@ impl SessionProof {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::clock::simulation::{Counting, LAG, SESSION, Script, World, first_failure, scripts};
+
+    const WHOLE: Duration = Duration::from_millis(SESSION);
+
+    impl Counting for SessionProof {
+        fn answered(&mut self, sent: BootTime, _: BootTime) -> BootTime {
+            SessionProof::answered(self, sent);
+            self.counts_from()
+        }
+    }
+
+    /// The interval is a quarter of the session on the leader's own clock, which may run fast.
+    fn proof(script: &Script) -> SessionProof {
+        let _ = script;
+        SessionProof::opened(BootTime::ZERO, WHOLE)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Also when the member that the leader asks is cut off before it has told what it heard.
+        #[test]
+        fn after_a_new_grant_no_effect_of_the_old_leader_takes_hold(script in scripts()) {
+            let run = World::run(&script, proof(&script), LAG, WHOLE);
+            prop_assert!(run.is_ok(), "{}", run.unwrap_err());
+        }
+    }
+
+    /// As if an answer proved what it does elsewhere.
+    struct FromSending;
+
+    impl Counting for FromSending {
+        fn answered(&mut self, sent: BootTime, _: BootTime) -> BootTime {
+            sent
+        }
+    }
+
+    #[test]
+    fn counting_from_the_answered_request_itself_is_found() {
+        let run = |script: &Script| World::run(script, FromSending, LAG, WHOLE).map(|_| ());
+        assert!(first_failure(20_000, run).is_some());
+    }
 
     #[test]
     fn a_session_counts_from_the_request_before_the_answered_one() {

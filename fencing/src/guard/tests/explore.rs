@@ -6,8 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use lockkeeper_core::token::Lineage;
+
+use super::adopting::{Ghosts, Operator};
 use crate::guard::procedure::{
-    Access, Announce, Answer, Next, Procedure, Publish, ReadNewest, Settle, Tidy, What, carry_out,
+    Access, Announce, Answer, Next, Procedure, Publish, ReadNewest, ResolveEpoch, Settle, Tidy,
+    What, carry_out,
 };
 use crate::guard::{Base, GuardError, Guarded, ManifestId, MemoryGuardStore, name};
 
@@ -20,20 +24,28 @@ pub(super) enum Mutant {
     ListBeforeFence,
     DeletesWhenSteppingDown,
     ReaderWithoutLook,
+    /// A leader does not look which lineage counts.
+    AnyLineage,
+    /// An adoption does not look at the fences there are.
+    AdoptsWithoutLook,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    pub(super) epochs: u64,
+    /// The tokens of the leaderships, as lineage and epoch.
+    pub(super) tokens: &'static [(u64, u64)],
+    /// How many operators adopt lineage 2 in the place of 1.
+    pub(super) operators: usize,
     pub(super) sequences: u64,
     pub(super) mutant: Mutant,
 }
 
-type Records = BTreeMap<String, Vec<u8>>;
+pub(super) type Records = BTreeMap<String, Vec<u8>>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Leader {
     Waiting,
+    Resolving(ResolveEpoch, Access),
     Announcing(Announce, Access, Option<Records>),
     Settling(Settle, Access, Option<ManifestId>),
     Repeating(Option<ManifestId>),
@@ -48,7 +60,10 @@ enum Leader {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct World {
     records: Records,
-    leaders: BTreeMap<u64, Leader>,
+    /// By their place among the tokens.
+    leaders: BTreeMap<usize, Leader>,
+    operators: Vec<Operator>,
+    ghosts: Ghosts,
     reader: Option<(ReadNewest, Access)>,
     bases: BTreeMap<u64, Option<ManifestId>>,
     gone: BTreeSet<ManifestId>,
@@ -62,9 +77,11 @@ impl World {
     pub(super) fn new(bounds: Bounds) -> Self {
         World {
             records: Records::new(),
-            leaders: (1..=bounds.epochs)
-                .map(|epoch| (epoch, Leader::Waiting))
+            leaders: (0..bounds.tokens.len())
+                .map(|leader| (leader, Leader::Waiting))
                 .collect(),
+            operators: vec![Operator::Waiting; bounds.operators],
+            ghosts: Ghosts::default(),
             reader: None,
             bases: BTreeMap::new(),
             gone: BTreeSet::new(),
@@ -78,8 +95,15 @@ impl World {
     /// Every world that one step of one process can lead to.
     pub(super) fn successors(&self, bounds: Bounds) -> Vec<World> {
         let mut successors = Vec::new();
-        for (&epoch, leader) in &self.leaders {
-            self.leader_steps(epoch, leader, bounds, &mut successors);
+        for (&number, leader) in &self.leaders {
+            self.leader_steps(number, leader, bounds, &mut successors);
+        }
+        for number in 0..self.operators.len() {
+            if self.operators[number] != Operator::Done {
+                let mut next = self.clone();
+                next.operator_step(number, bounds);
+                successors.push(next);
+            }
         }
         if self.read.is_none() {
             let mut next = self.clone();
@@ -89,20 +113,26 @@ impl World {
         successors
     }
 
-    fn leader_steps(&self, epoch: u64, leader: &Leader, bounds: Bounds, out: &mut Vec<World>) {
+    fn leader_steps(&self, number: usize, leader: &Leader, bounds: Bounds, out: &mut Vec<World>) {
         let mut go = |next_leader: &dyn Fn(&mut World) -> Leader| {
             let mut next = self.clone();
             let leader = next_leader(&mut next);
-            next.leaders.insert(epoch, leader);
+            next.leaders.insert(number, leader);
             out.push(next);
         };
+        let epoch = self.ghosts.epoch_of(number);
         match leader.clone() {
             Leader::Stopped => {}
-            Leader::Waiting => go(&|_| {
-                let announce = Announce::new(epoch).unwrap();
-                let access = announce.begin();
-                Leader::Announcing(announce, access, None)
+            Leader::Waiting => go(&|world| {
+                let (lineage, epoch) = bounds.tokens[number];
+                world.ghosts.begins(number);
+                let resolve = ResolveEpoch::new(Lineage::from(lineage), epoch);
+                let access = resolve.begin();
+                Leader::Resolving(resolve, access)
             }),
+            Leader::Resolving(resolve, access) => {
+                go(&|world| world.resolve(number, resolve.clone(), &access, bounds));
+            }
             Leader::Announcing(announce, access, before) => {
                 go(&|world| world.announce(epoch, announce.clone(), &access, &before, bounds));
             }
@@ -142,6 +172,37 @@ impl World {
                 go(&|world| world.tidy(tidy.clone(), &access, newest));
             }
         }
+    }
+
+    fn resolve(
+        &mut self,
+        number: usize,
+        mut resolve: ResolveEpoch,
+        access: &Access,
+        bounds: Bounds,
+    ) -> Leader {
+        let (lineage, own) = bounds.tokens[number];
+        let answer = self.perform(access);
+        if answer == Answer::Created {
+            self.ghosts.first = Some(lineage);
+        }
+        let epoch = match resolve.step(answer) {
+            Ok(Next::Access(access)) => return Leader::Resolving(resolve, access),
+            Ok(Next::Done(epoch)) => epoch,
+            Err(GuardError::LineageChanged { .. }) if bounds.mutant == Mutant::AnyLineage => own,
+            Err(GuardError::LineageChanged { .. }) => return Leader::Stopped,
+            Err(error) => panic!("{error}"),
+        };
+        self.ghosts.resolved(number, lineage, epoch);
+        let announce = Announce::new(epoch).unwrap();
+        let access = announce.begin();
+        Leader::Announcing(announce, access, None)
+    }
+
+    fn operator_step(&mut self, number: usize, bounds: Bounds) {
+        let blind = bounds.mutant == Mutant::AdoptsWithoutLook;
+        let operator = std::mem::replace(&mut self.operators[number], Operator::Done);
+        self.operators[number] = operator.step(&mut self.records, &mut self.ghosts, blind);
     }
 
     fn announce(
@@ -285,6 +346,9 @@ impl World {
 
     /// What is wrong with this world, judged by the ghosts only.
     pub(super) fn fault(&self) -> Option<String> {
+        if let Some(fault) = &self.ghosts.fault {
+            return Some(fault.clone());
+        }
         if let Some(sequence) = self.twice {
             return Some(format!("number {sequence} was published twice"));
         }
@@ -339,7 +403,7 @@ impl World {
     }
 }
 
-fn perform_on(records: &mut Records, access: &Access) -> Answer {
+pub(super) fn perform_on(records: &mut Records, access: &Access) -> Answer {
     let store = MemoryGuardStore::holding(std::mem::take(records));
     let answer = carry_out(&store, access).unwrap();
     *records = store.into_records();

@@ -1,12 +1,11 @@
 //! The guard on a real folder.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::guard::{Creation, EpochGuard, FileGuardStore, GuardError, GuardStore, Guarded};
+use crate::guard::{Creation, EpochGuard, FileGuardStore, GuardError, GuardStore};
 
 fn open(folder: &tempfile::TempDir) -> FileGuardStore {
     FileGuardStore::open(folder.path().join("above").join("guard")).unwrap()
@@ -38,52 +37,6 @@ fn a_record_appears_once_and_whole() {
         store.read("../x"),
         Err(GuardError::InvalidName { .. })
     ));
-}
-
-#[test]
-fn two_leaders_racing_on_a_folder_never_publish_one_number_twice() {
-    let folder = tempfile::tempdir().unwrap();
-    let epochs = AtomicU64::new(0);
-    let published = Mutex::new(BTreeMap::new());
-    let lead = || {
-        let store: Arc<dyn GuardStore> = Arc::new(open(&folder));
-        while published.lock().unwrap().len() < 60 {
-            let epoch = epochs.fetch_add(1, Ordering::SeqCst) + 1;
-            let Guarded::Done(mut guard) = EpochGuard::enter(store.clone(), epoch).unwrap() else {
-                continue;
-            };
-            for _ in 0..4 {
-                let next = guard.newest().map_or(0, |manifest| manifest.sequence) + 1;
-                let Guarded::Done(manifest) = guard.publish(next, b"x").unwrap() else {
-                    break;
-                };
-                let twice = published
-                    .lock()
-                    .unwrap()
-                    .insert(manifest.sequence, manifest.epoch);
-                assert_eq!(twice, None, "{manifest} was published before");
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(lead);
-        scope.spawn(lead);
-    });
-    let store: Arc<dyn GuardStore> = Arc::new(open(&folder));
-    let last = epochs.into_inner() + 1;
-    let entering = EpochGuard::announce(store, last).unwrap().done().unwrap();
-    let chain: BTreeMap<u64, u64> = entering
-        .chain()
-        .manifests()
-        .map(|manifest| (manifest.sequence, manifest.epoch))
-        .collect();
-    for (sequence, epoch) in published.into_inner().unwrap() {
-        assert_eq!(
-            chain.get(&sequence),
-            Some(&epoch),
-            "{sequence} is in no later chain"
-        );
-    }
 }
 
 static FOLDER_SYNC_FAILS: AtomicBool = AtomicBool::new(false);

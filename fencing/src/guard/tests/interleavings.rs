@@ -5,12 +5,21 @@ use crate::searching::{first_found, is_full};
 use super::explore::{Bounds, Mutant, visit_all, walk};
 
 const SMALL: Bounds = Bounds {
-    epochs: 2,
+    tokens: &[(1, 1), (1, 2)],
+    operators: 0,
     sequences: 2,
     mutant: Mutant::None,
 };
 const LARGE: Bounds = Bounds {
-    epochs: 4,
+    tokens: &[(1, 1), (1, 2), (1, 3), (1, 4)],
+    operators: 0,
+    sequences: 3,
+    mutant: Mutant::None,
+};
+/// The coordination store was replaced: epochs begin anew, and two operators adopt its lineage.
+const ADOPTED: Bounds = Bounds {
+    tokens: &[(1, 1), (1, 2), (2, 1), (2, 2)],
+    operators: 2,
     sequences: 3,
     mutant: Mutant::None,
 };
@@ -38,17 +47,51 @@ fn a_thousand_random_interleavings_of_four_leaders_keep_the_history() {
 #[test]
 fn every_rule_that_is_left_out_is_found() {
     for (mutant, known) in [
-        (Mutant::NoLookAfterBase, 20),
-        (Mutant::NoLookAfterManifest, 10),
-        (Mutant::ListBeforeFence, 170),
-        (Mutant::DeletesWhenSteppingDown, 140),
-        (Mutant::ReaderWithoutLook, 90),
+        (Mutant::NoLookAfterBase, 19),
+        (Mutant::NoLookAfterManifest, 8),
+        (Mutant::ListBeforeFence, 54),
+        (Mutant::DeletesWhenSteppingDown, 15),
+        (Mutant::ReaderWithoutLook, 8),
     ] {
         let bounds = Bounds {
-            epochs: 4,
             sequences: 2,
             mutant,
+            ..LARGE
         };
+        let found = first_found(known, |seed| walk(bounds, seed, 300).err());
+        println!("{mutant:?}: {found:?}");
+        assert!(found.is_some(), "{mutant:?} was not found");
+    }
+}
+
+#[test]
+fn no_interleaving_with_an_adoption_breaks_the_history() {
+    let bounds = Bounds {
+        tokens: &[(1, 1), (2, 1)],
+        operators: 1,
+        sequences: 1,
+        mutant: Mutant::None,
+    };
+    let worlds = visit_all(bounds, 2_000_000).unwrap();
+    println!("{worlds} worlds");
+    assert!(
+        worlds > 1_000,
+        "only {worlds} worlds: the search has lost its way"
+    );
+}
+
+#[test]
+fn a_thousand_random_interleavings_with_adoptions_keep_the_history() {
+    let steps = if is_full() { 400 } else { 80 };
+    for seed in 0..1_000 {
+        walk(ADOPTED, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+    }
+}
+
+#[test]
+fn every_rule_of_lineages_that_is_left_out_is_found() {
+    for (mutant, known) in [(Mutant::AnyLineage, 1), (Mutant::AdoptsWithoutLook, 1_012)] {
+        let bounds = Bounds { mutant, ..ADOPTED };
         let found = first_found(known, |seed| walk(bounds, seed, 300).err());
         println!("{mutant:?}: {found:?}");
         assert!(found.is_some(), "{mutant:?} was not found");

@@ -8,9 +8,8 @@ use lockkeeper_fencing::driver::{Etcd, SuspensionPolicy};
 use lockkeeper_fencing::election::ComponentId;
 use uuid::Uuid;
 
-use super::address;
-use crate::link::Link;
-use crate::told::{Told, contend, granted, next};
+use super::servers::{self, Server};
+use super::{address, suspension};
 
 const SERVER: &str = "LOCKKEEPER_ETCD";
 
@@ -77,58 +76,52 @@ async fn the_etcd_driver_keeps_the_contract() {
 #[tokio::test]
 async fn a_leader_whose_link_to_etcd_goes_silent_has_stopped_before_the_next_one_leads() {
     let test = "a_leader_whose_link_to_etcd_goes_silent_has_stopped_before_the_next_one_leads";
-    let Some(address) = address(SERVER, test) else {
+    let (Some(address), root) = (address(SERVER, test), root()) else {
         return;
     };
-    let root = root();
-    let link = Link::to(&address);
-    let (old, mut old_told) = contend(driver(&link.address, &root)).await;
-    let first = granted(&mut old_told).await;
-    let (new, mut new_told) = contend(driver(&address, &root)).await;
-    link.silence();
-    let second = granted(&mut new_told).await;
-    assert!(first.deadline.check().is_err(), "two may act at once");
-    assert!(matches!(next(&mut old_told).await, Told::Revoked));
-    assert!(second.token.epoch > first.token.epoch);
-    assert_eq!(second.token.lineage, first.token.lineage);
-    // Back on the link, it contends again and comes after the other one.
-    link.restore();
-    new.close().await;
-    let third = granted(&mut old_told).await;
-    assert!(third.token.epoch > second.token.epoch);
-    old.close().await;
+    let connect = |address: &str| driver(address, &root);
+    suspension::a_silent_link_stops_the_leader_before_the_next_one_leads(&address, connect).await;
 }
 
-/// A leader that nobody replaced keeps its token over an outage, and makes no effect meanwhile.
 #[tokio::test]
 async fn a_leader_may_outlast_a_suspension_without_effects() {
     let test = "a_leader_may_outlast_a_suspension_without_effects";
-    let Some(address) = address(SERVER, test) else {
+    let (Some(server), root) = (own_server(test), root()) else {
         return;
     };
-    let root = root();
-    let link = Link::to(&address);
-    let keeping = SuspensionPolicy::KeepWorkingWithoutEffects;
-    let session = Duration::from_secs(8);
-    let driver = driver(&link.address, &root)
+    let connect = |address: &str| keeping(address, &root, Duration::from_secs(20));
+    suspension::a_leader_may_outlast_a_suspension_without_effects(server, connect).await;
+}
+
+fn keeping(address: &str, root: &str, session: Duration) -> Etcd {
+    driver(address, root)
         .with_session(session)
-        .with_suspension(keeping);
-    let (service, mut told) = contend(driver).await;
-    let leadership = granted(&mut told).await;
-    // Cut until the own deadline has passed, and back before the cluster's lease has.
-    link.silence();
-    let began = std::time::Instant::now();
-    while leadership.deadline.check().is_ok() {
-        assert!(began.elapsed() < session * 5, "the deadline does not pass");
-        tokio::time::sleep(leadership.deadline.remaining()).await;
-    }
-    link.restore();
-    while leadership.deadline.check().is_err() {
-        while let Ok(told) = told.try_recv() {
-            assert!(matches!(told, Told::Failed(_)), "told was {told:?}");
-        }
-        assert!(began.elapsed() < session * 5, "effects do not go on");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    service.close().await;
+        .with_suspension(SuspensionPolicy::KeepWorkingWithoutEffects)
+}
+
+/// One of the test's own, where there are etcds at all.
+fn own_server(test: &str) -> Option<Server> {
+    address(SERVER, test)?;
+    let address = format!("127.0.0.1:{}", servers::free_port());
+    Some(servers::etcd(address, None, None))
+}
+
+#[tokio::test]
+async fn a_leader_keeps_its_token_over_a_restart_of_etcd() {
+    let test = "a_leader_keeps_its_token_over_a_restart_of_etcd";
+    let (Some(server), root) = (own_server(test), root()) else {
+        return;
+    };
+    let connect = |address: &str| keeping(address, &root, Duration::from_secs(60));
+    suspension::a_leader_keeps_its_token_over_a_restart(server, connect).await;
+}
+
+#[tokio::test]
+async fn a_candidate_does_not_lead_at_an_etcd_that_lost_its_data() {
+    let test = "a_candidate_does_not_lead_at_an_etcd_that_lost_its_data";
+    let (Some(server), root) = (own_server(test), root()) else {
+        return;
+    };
+    let connect = |address: &str| driver(address, &root);
+    suspension::a_candidate_does_not_lead_at_a_server_that_lost_its_data(server, connect).await;
 }
