@@ -3,6 +3,7 @@
 //! [`introduce`] exchanges prefaces, [`LinkHandle`] is what callers hold, and the [`task`] on the
 //! I/O thread feeds the machine.
 
+mod ask_room;
 mod asked;
 mod handle;
 mod introduction;

@@ -35,10 +35,11 @@ pub struct RemoteSettings {
     /// Sessions (connected gateways) that a connection's peer may have here; beyond it `connect`
     /// fails with `Full`. Default: 4,096.
     pub session_limit: usize,
-    /// One-way messages of one session that may wait here, in the endpoint's inbox or on their way
-    /// to it; the sender's `try_send` is refused with `Full` beyond it. Should be no more than the
-    /// inboxes' limits divided by the sessions that send at the same time: what an inbox has no
-    /// room for is lost to the dead letters. Default: 4,096.
+    /// What one session may send here, in messages: one-way ones that wait in the endpoint's inbox or
+    /// on their way to it, beyond which `try_send` is refused with `Full`; and as many asks that are
+    /// not answered yet, beyond which `send` waits within its deadline, in turn. Should be no more
+    /// than half the inboxes' limits divided by the sessions that send at the same time: a one-way
+    /// message for which an inbox has no room is lost to the dead letters. Default: 4,096.
     pub credit_messages: u32,
     /// The same in bytes of payload; one message may go beyond it. Default: 8 MiB.
     pub credit_bytes: u32,

@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use lockkeeper_core::{EndpointId, GatewayDescriptor, RpcError};
 use tokio_util::sync::CancellationToken;
 
+use super::ask_room::AskRoom;
 use crate::wire::Grant;
 
 /// Shared by the session's users and the connection's task.
@@ -13,6 +14,8 @@ pub(crate) struct Asked {
     pub(crate) endpoint: EndpointId,
     pub(crate) gateway: &'static GatewayDescriptor,
     credit: Mutex<Balance>,
+    /// For asks, each until it is answered.
+    pub(crate) asks: AskRoom,
     end: OnceLock<RpcError>,
     ended: CancellationToken,
 }
@@ -30,6 +33,7 @@ impl Asked {
             endpoint,
             gateway,
             credit: Mutex::default(),
+            asks: AskRoom::default(),
             end: OnceLock::new(),
             ended: CancellationToken::new(),
         }
@@ -38,6 +42,12 @@ impl Asked {
     fn credit(&self) -> std::sync::MutexGuard<'_, Balance> {
         // Two additions: a panic leaves no half of them.
         self.credit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session begins, with so much for each way of sending.
+    pub(super) fn open(&self, grant: Grant) {
+        self.grant(grant);
+        self.asks.open(grant);
     }
 
     pub(super) fn grant(&self, grant: Grant) {

@@ -429,7 +429,7 @@ impl LinkTask {
             drop(opener.send(end));
             return;
         };
-        asked.grant(grant);
+        asked.open(grant);
         self.asked.insert(session, asked);
         if opener.send(end).is_err() {
             self.asked.remove(&session);

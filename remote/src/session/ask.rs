@@ -89,6 +89,22 @@ impl Inner {
             return Attempt::Over(Err(error));
         }
         let size = call.payload.len();
+        let asks = &binding.asked.asks;
+        // Held until the call has its end.
+        let _credit = match asks.try_take(size) {
+            Some(credit) => credit,
+            None => tokio::select! {
+                credit = timeout_at(call.deadline, asks.take(size)) => match credit {
+                    Ok(Some(credit)) => credit,
+                    Ok(None) => return Attempt::NotSent(loss_of(link)),
+                    Err(_) => {
+                        return Attempt::Over(Err(target.timed_out(TimeoutPhase::WaitingForRoom)));
+                    }
+                },
+                () = link.closed() => return Attempt::NotSent(loss_of(link)),
+                () = binding.asked.ended() => return Attempt::NotSent(Loss::Closed),
+            },
+        };
         let room = match link.try_room(size) {
             Some(room) => room,
             None => match timeout_at(call.deadline, link.room(size)).await {

@@ -1,5 +1,7 @@
 //! One-way messages and the room that they take: credits, and what becomes of those that are lost.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use lockkeeper_core::{Outcome, RpcErrorKind};
 
@@ -77,6 +79,45 @@ async fn credit_counts_bytes_too_and_lets_one_message_beyond() {
     while session.tell(HOLD, Bytes::new()).is_err() {
         assert_serves(&session).await;
     }
+}
+
+#[tokio::test]
+async fn asks_beyond_a_sessions_credit_wait_in_turn_and_keep_no_other_session_waiting() {
+    let settings = RemoteSettings {
+        in_flight_limit: 10,
+        ..small_credit()
+    };
+    let mut server = Service::start_with(|it| it.settings(settings.clone())).await;
+    let client = Service::start_with(|it| it.settings(settings)).await;
+    let slow = client.connect(server.address()).await.unwrap();
+    let other = client.connect(server.address()).await.unwrap();
+    let ask = |number: u8| tokio::spawn(slow.ask(call(HOLD, vec![number])));
+    let mut asks = (0..20).map(ask).collect::<Vec<_>>();
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(server.held().await);
+    }
+    // Eight are all that the session may have under way; the connection takes two more.
+    for _ in 0..20 {
+        assert_serves(&other).await;
+    }
+    // Each that ends lets one more in, also if it ends by its caller's hand.
+    asks.swap_remove(0).abort();
+    let ninth = server.held().await;
+    let late = call_within(HOLD, vec![99], Duration::from_millis(20));
+    let error = slow.ask(late).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (RpcErrorKind::Timeout, Outcome::NotSent)
+    );
+    // Those that wait are told of the end.
+    server.end_endpoint("it was terminated by the test");
+    drop((held, ninth));
+    let mut kinds = Vec::new();
+    for ask in asks {
+        kinds.push(ask.await.unwrap().unwrap_err().kind());
+    }
+    assert!(kinds.contains(&RpcErrorKind::Stopped), "{kinds:?}");
 }
 
 #[tokio::test]

@@ -66,13 +66,10 @@ fn seconds() -> Duration {
 async fn every_one_way_message_is_taken_or_full_and_what_is_taken_is_handled() {
     let peer = Peer::start();
     let service = service().await;
-    let slow: RpcAddress = peer
-        .address
-        .to_string()
-        .replace("/counter", "/slow")
-        .parse()
+    let slow = service
+        .connect::<WorkGateway>(&peer.endpoint("slow"))
+        .await
         .unwrap();
-    let slow = service.connect::<WorkGateway>(&slow).await.unwrap();
     let counter = service
         .connect::<CounterGateway>(&peer.address)
         .await

@@ -12,6 +12,7 @@ mod calls;
 mod fencing;
 mod flow;
 mod handshake;
+mod hostile;
 mod peer;
 mod processes;
 mod python;

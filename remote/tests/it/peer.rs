@@ -8,6 +8,7 @@ use lockkeeper_remote::RemoteBuilderExt;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::flow::Slow;
+use crate::hostile::Reader;
 use crate::support::Counter;
 
 const BIND: &str = "LOCKKEEPER_TEST_PEER_BIND";
@@ -46,6 +47,15 @@ impl Peer {
         // Its further output is nobody's concern, but must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
+    }
+
+    /// The address of another endpoint of the process.
+    pub fn endpoint(&self, name: &str) -> RpcAddress {
+        let address = self.address.to_string();
+        address
+            .replace("/counter", &format!("/{name}"))
+            .parse()
+            .unwrap()
     }
 
     /// The most memory that it ever had resident.
@@ -105,6 +115,8 @@ async fn a_process_of_its_own() {
     server.start().await.unwrap();
     let slow = service.start_server("slow", Slow::default()).await.unwrap();
     slow.start().await.unwrap();
+    let tree = service.start_server("tree", Reader).await.unwrap();
+    tree.start().await.unwrap();
     println!("SERVES {}", server.address());
     // Until the parent closes the pipe, by dropping it or by its own death.
     let parent = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
