@@ -99,7 +99,7 @@
 mod builder;
 mod connection;
 mod errors;
-mod io_thread;
+mod io;
 mod link;
 mod listener;
 mod lost;

@@ -8,13 +8,14 @@ use std::time::Instant;
 use lockkeeper_core::error::TimeoutPhase;
 use lockkeeper_core::{Authority, RpcError};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
+
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Settings;
 use crate::errors;
+use crate::io::IoTasks;
 use crate::link::{
     BoxStream, Endpoints, IntroductionError, LinkHandle, LinkTask, Peer, Role, WHOLE_LIMIT,
     introduce, secure_dialled,
@@ -42,8 +43,8 @@ pub(crate) struct Shared {
     /// Warnings that peers can cause at will.
     pub(crate) log: Arc<QuietLog>,
     pub(crate) lost: Arc<Lost>,
-    /// The I/O thread.
-    pub(crate) io: Handle,
+    /// Where the sockets live.
+    pub(crate) io: IoTasks,
     /// Cancelled when the service shuts down.
     pub(crate) shut: CancellationToken,
 }
@@ -116,18 +117,18 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let target = authority.clone();
-        // On the I/O thread, and to its end even if this caller gives up: others wait for it too.
+        // Beside the sockets, and to its end even if this caller gives up: others wait for it too.
         let attempt = self.io.spawn(async move { shared.dial(target).await });
         let Ok(attempt) = timeout_at(limit, attempt).await else {
             return Err(too_late());
         };
         let failed = match attempt {
-            Err(_) => return Err(errors::shut_down()),
-            Ok(Ok(link)) => {
+            Err(_) | Ok(None) => return Err(errors::shut_down()),
+            Ok(Some(Ok(link))) => {
                 pause.succeeded();
                 return Ok(link);
             }
-            Ok(Err(failed)) => failed,
+            Ok(Some(Err(failed))) => failed,
         };
         let RemoteSettings {
             reconnect_pause,

@@ -7,22 +7,22 @@ use lockkeeper_core::transport::{ConnectRequest, RemoteSession, Transport};
 use lockkeeper_core::{Authority, RpcError};
 use tokio::task::JoinHandle;
 
-use crate::io_thread::IoThread;
+use crate::io::Io;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::wire::Farewell;
 
-/// Connections, listener and I/O thread of one service.
+/// Connections and listener of one service, and where they live.
 #[derive(Debug)]
 pub(crate) struct TcpTransport {
     shared: Arc<Shared>,
-    io: Arc<IoThread>,
+    io: Arc<Io>,
     /// The accepting task, until a shutdown awaits its end.
-    accepting: Mutex<Option<JoinHandle<()>>>,
+    accepting: Mutex<Option<JoinHandle<Option<()>>>>,
 }
 
 impl TcpTransport {
-    pub(crate) fn new(shared: Arc<Shared>, io: IoThread, accepting: JoinHandle<()>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, io: Io, accepting: JoinHandle<Option<()>>) -> Self {
         Self {
             shared,
             io: Arc::new(io),

@@ -216,3 +216,33 @@ async fn a_dropped_call_is_cancelled_at_its_handler() {
     soon(cancelled).await.unwrap();
     assert_answers(&counter).await;
 }
+
+/// The thread is the arbiter's: calls run both ways, and the end frees the port and answers what
+/// is under way.
+#[actix::test]
+async fn sockets_may_live_on_the_arbiter_that_starts_the_service() {
+    let start = || async {
+        let service = builder().io_on_this_thread();
+        service.start().await.unwrap()
+    };
+    let (one, two) = (start().await, start().await);
+    let server = one
+        .start_server("counter", Counter::default())
+        .await
+        .unwrap();
+    server.start().await.unwrap();
+    let counter = two
+        .connect::<CounterGateway>(&server.address())
+        .await
+        .unwrap();
+    assert_answers(&counter).await;
+    let held = counter.clone();
+    let held = actix::spawn(async move { held.send(Hold).await });
+    assert_answers(&counter).await;
+    soon(two.terminate()).await.unwrap();
+    let error = soon(held).await.unwrap().unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    let port = one.port().unwrap();
+    soon(one.terminate()).await.unwrap();
+    std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+}
