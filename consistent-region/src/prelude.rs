@@ -1,5 +1,7 @@
 //! What most users need: `use lockkeeper_consistent_region::prelude::*`.
 
+#[cfg(feature = "sql")]
+pub use crate::sink::{SqlSettings, SqlSink, Statement};
 #[cfg(feature = "canal")]
 pub use crate::source::canal::{CanalSource, CanalSourceConfig, Mapped};
 #[cfg(feature = "remote")]
@@ -15,7 +17,10 @@ pub use crate::{
         RegionHandle, StartOperator,
     },
     point::Hook,
-    sink::FileSink,
+    sink::{FileSink, IdempotentSink, SinkOperator, TwoPhaseSink},
+    source::bad_row::OnBadRow,
+    source::file::{FileSource, FileSourceConfig},
+    source::replayable::{ReplayBuffer, ReplayableStart},
     store::{CheckpointStore, FileStore, MemoryStore},
     worker::{RegionWorker, WorkerConfig, WorkerEnd, WorkerHandle},
 };

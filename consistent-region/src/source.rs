@@ -1,7 +1,22 @@
 //! Start operators that read from the outside world and can be read again after a reset.
+//!
+//! | source | goes back by | for |
+//! |---|---|---|
+//! | [`FileSource`](file::FileSource) | seeking | files of lines |
+//! | `CanalSource` (feature `canal`) | recognising what is delivered again | row changes of MySQL and MariaDB |
+//! | [`ReplayableStart`](replayable::ReplayableStart) | a buffer | what can't be read again: requests, messages, sensors |
+//!
+//! - [`bad_row`]: what becomes of a row that can't be taken; [`change`]: of a source that is another one
+//! - [`commands`]: try again, leave a row out, go on further down
+//! - [`history`], [`replay`], [`intake`]: how what is delivered again is recognised
 
+pub mod bad_row;
 #[cfg(feature = "canal")]
 pub mod canal;
+pub mod change;
+pub mod commands;
+pub mod file;
 pub mod history;
 pub mod intake;
 pub mod replay;
+pub mod replayable;

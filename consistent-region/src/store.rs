@@ -38,6 +38,7 @@ use lockkeeper_fencing::guard::GuardStore;
 pub use self::failing::FailingStore;
 pub use self::file::FileStore;
 pub use self::memory::MemoryStore;
+pub(crate) use self::name::plain_name;
 pub use self::name::{ObjectName, object_name};
 #[cfg(feature = "object-store")]
 pub use self::object_storage::ObjectStorageStore;

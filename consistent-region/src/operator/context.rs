@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::point::Hook;
 use crate::protocol::InstanceId;
+use crate::store::{CheckpointStore, MemoryStore};
 use crate::worker::Lease;
 
 use super::RegionHandle;
@@ -21,6 +22,7 @@ struct Inner {
     lease: Lease,
     hook: Hook,
     region: RegionHandle,
+    store: Arc<dyn CheckpointStore>,
 }
 
 impl InstanceContext {
@@ -29,6 +31,7 @@ impl InstanceContext {
         instance: InstanceId,
         width: u16,
         region: RegionHandle,
+        store: Arc<dyn CheckpointStore>,
     ) -> Self {
         Self(Arc::new(Inner {
             region_name: Arc::clone(&place.region),
@@ -38,11 +41,12 @@ impl InstanceContext {
             lease: place.lease.clone(),
             hook: place.hook.clone(),
             region,
+            store,
         }))
     }
 
     /// A context without a region around it, for tests of an operator by itself: instance 0 of 1
-    /// with a lease that does not end.
+    /// with a lease that does not end and a store in memory.
     #[must_use]
     pub fn alone(operator: impl Into<String>) -> Self {
         let place = Place {
@@ -55,7 +59,8 @@ impl InstanceContext {
             operator: operator.into(),
             index: 0,
         };
-        Self::new(&place, instance, 1, RegionHandle::new(|_| {}))
+        let store = Arc::new(MemoryStore::new());
+        Self::new(&place, instance, 1, RegionHandle::new(|_| {}), store)
     }
 
     /// Which instance this is.
@@ -92,6 +97,13 @@ impl InstanceContext {
     #[must_use]
     pub fn hook(&self) -> &Hook {
         &self.0.hook
+    }
+
+    /// The region's store, for what an operator keeps beside its state. Names of such objects begin
+    /// with a letter: the region's own tidying leaves them alone. All calls block.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn CheckpointStore> {
+        &self.0.store
     }
 
     /// By which the instance asks for a cut or a reset.

@@ -93,7 +93,7 @@ pub(crate) fn launch<A: Operator>(
         gate: Arc::clone(&gate),
     };
     let keeper = Keeper(gate);
-    let context = InstanceContext::new(&place, instance, width, region);
+    let context = InstanceContext::new(&place, instance, width, region, Arc::clone(&store));
     let (control, orders) = mpsc::channel(CONTROL_CAPACITY);
     let guard = Guard {
         reporter,

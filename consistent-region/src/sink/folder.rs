@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::operator::{Committer, OperatorError};
+use crate::operator::{Committer, Cut, InstanceContext, OperatorError};
 
 /// The sub-folder for files that are not published.
 const STAGED: &str = "staged";
@@ -34,6 +34,35 @@ struct Token {
 }
 
 impl SinkFolder {
+    /// The part of `folder` that belongs to the instance of `context`.
+    pub(crate) fn of(
+        context: &InstanceContext,
+        folder: PathBuf,
+        prefix: &str,
+        suffix: &str,
+    ) -> Self {
+        let instance = context.instance();
+        let suffix = match context.width() {
+            1 => suffix.to_owned(),
+            _ => format!("-{}{suffix}", instance.index),
+        };
+        Self {
+            folder,
+            prefix: prefix.to_owned(),
+            suffix,
+            staged_prefix: format!("{}-{}.", instance.operator, instance.index),
+            takes_back: true,
+        }
+    }
+
+    /// The name that only this attempt at `cut` has.
+    pub(crate) fn staged_name(&self, cut: Cut) -> String {
+        let Cut {
+            seq, term, attempt, ..
+        } = cut;
+        format!("{}{seq}.{term}.{attempt}", self.staged_prefix)
+    }
+
     /// Writes a file and makes it durable, unpublished.
     pub(crate) fn stage(
         &self,

@@ -13,17 +13,24 @@ const LONGEST: usize = 200;
 /// digits for each byte of UTF-8.
 #[must_use]
 pub fn object_name(stamp: Stamp, instance: &InstanceId) -> String {
-    let mut name = format!("{}.{}.{}.", stamp.seq, stamp.term, stamp.attempt);
-    for byte in instance.operator.bytes() {
+    let operator = plain_name(&instance.operator);
+    let Stamp { term, seq, attempt } = stamp;
+    format!("{seq}.{term}.{attempt}.{operator}.{}", instance.index)
+}
+
+/// `name` as a part of an object's name: see [`object_name`].
+#[must_use]
+pub(crate) fn plain_name(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
-            name.push(char::from(byte));
+            plain.push(char::from(byte));
         } else {
             // Writing to a string can't fail.
-            let _ = write!(name, "%{byte:02x}");
+            let _ = write!(plain, "%{byte:02x}");
         }
     }
-    let _ = write!(name, ".{}", instance.index);
-    name
+    plain
 }
 
 /// What a name says about the round that wrote the object.

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "canal")]
 mod canal;
+mod child;
 mod contract;
 mod damage;
 mod full;
@@ -10,6 +11,8 @@ mod numbers;
 mod one_process;
 mod permits;
 mod place;
+mod real;
+mod sinks;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;
 #[cfg(any(feature = "object-store", feature = "redis"))]

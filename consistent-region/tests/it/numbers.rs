@@ -13,7 +13,7 @@ use std::task::{self, Poll};
 
 use actix::{Actor, Context};
 use futures_util::task::AtomicWaker;
-use lockkeeper_consistent_region::graph::Region;
+use lockkeeper_consistent_region::graph::{Region, RegionBuilder, Stream};
 use lockkeeper_consistent_region::operator::{
     Cut, Operator, OperatorError, Output, Prepared, Produced, RegionHandle, StartOperator,
 };
@@ -63,7 +63,6 @@ impl Upstream {
     }
 
     /// Until the numbers below `end` were given out.
-    #[cfg(any(feature = "object-store", feature = "redis"))]
     pub(crate) async fn produced(&self, end: u64) {
         let mut produced = self.0.produced.subscribe();
         let reached = produced.wait_for(|produced| *produced >= end).await;
@@ -79,14 +78,19 @@ pub(crate) fn region(numbers: u64, output: &Path) -> Region {
     region_of(&Upstream::new(numbers, numbers), output)
 }
 
-pub(crate) fn region_of(upstream: &Upstream, output: &Path) -> Region {
-    let mut graph = Region::builder("numbers");
+/// The numbers by themselves.
+pub(crate) fn numbers(upstream: &Upstream, graph: &mut RegionBuilder) -> Stream<u64> {
     let upstream = upstream.clone();
-    let source = graph.start("numbers", move |_| Numbers {
+    graph.start("numbers", move |_| Numbers {
         upstream: upstream.clone(),
         next: 0,
         cuts: BTreeMap::new(),
-    });
+    })
+}
+
+pub(crate) fn region_of(upstream: &Upstream, output: &Path) -> Region {
+    let mut graph = Region::builder("numbers");
+    let source = numbers(upstream, &mut graph);
     let counts = graph.keyed(
         "counts",
         source,
