@@ -21,6 +21,7 @@ mod jobs;
 mod launch;
 mod markers;
 mod permit;
+mod ports;
 mod pump;
 mod submission;
 
@@ -29,6 +30,8 @@ pub(crate) use context::Place;
 pub(crate) use launch::{InstanceHandle, Launch, launch};
 pub(crate) use permit::{Gate, GateState};
 pub use permit::{InstanceOver, MadeConsistent, Permit};
+pub use ports::{AutonomousPort, ControlPort};
+pub(crate) use ports::{OpenSide, open_autonomous, open_control};
 pub use submission::{Submissions, SubmitError, Submitter, submissions};
 
 /// How a start operator is asked for tuples.

@@ -5,7 +5,10 @@ use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::operator::{InstanceContext, Operator, StartOperator, Tuple};
+use crate::operator::{
+    AutonomousPort, ControlPort, InstanceContext, OpenSide, Operator, Producer, StartOperator,
+    Tuple, open_autonomous, open_control,
+};
 use crate::stream::Partitioner;
 
 use super::error::TopologyError;
@@ -64,7 +67,7 @@ struct Inner {
     plan: Plan,
     fingerprint: u64,
     structure: u64,
-    operators: Vec<Arc<dyn OperatorSpec>>,
+    operators: Vec<Box<dyn OperatorSpec>>,
     connections: Vec<Arc<dyn ConnectionSpec>>,
 }
 
@@ -77,6 +80,7 @@ impl Region {
             trigger: TriggerKind::Periodic,
             topology: Topology::default(),
             needs: Vec::new(),
+            mistake: None,
             operators: Vec::new(),
             connections: Vec::new(),
         }
@@ -193,7 +197,8 @@ pub struct RegionBuilder {
     topology: Topology,
     /// Operators' names, and labels that they need.
     needs: Vec<(String, String)>,
-    operators: Vec<Arc<dyn OperatorSpec>>,
+    mistake: Option<TopologyError>,
+    operators: Vec<Box<dyn OperatorSpec>>,
     connections: Vec<Arc<dyn ConnectionSpec>>,
 }
 
@@ -213,12 +218,19 @@ impl RegionBuilder {
         name: impl Into<String>,
         factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
     ) -> Stream<A::Output> {
-        let factory: Factory<A> = Arc::new(factory);
-        let spec = TypedOperator {
-            factory,
-            producer: Some(A::poll_produce),
-        };
-        self.add(name.into(), Role::Start, 1, spec)
+        self.parallel_start(name, 1, factory)
+    }
+
+    /// Adds a start operator of `width` instances, each of which reads its own share:
+    /// [`InstanceContext`] tells which one it is.
+    pub fn parallel_start<A: StartOperator>(
+        &mut self,
+        name: impl Into<String>,
+        width: u16,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
+    ) -> Stream<A::Output> {
+        let producer = Some(A::poll_produce as Producer<A>);
+        self.add(name.into(), Role::Start, width, producer, factory)
     }
 
     /// Adds an operator of `width` instances that share out the batches in turn.
@@ -229,17 +241,8 @@ impl RegionBuilder {
         width: u16,
         factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
     ) -> Stream<A::Output> {
-        let factory: Factory<A> = Arc::new(factory);
-        let stream = self.add(
-            name.into(),
-            Role::Inner,
-            width,
-            TypedOperator {
-                factory,
-                producer: None,
-            },
-        );
-        self.connect(inputs.into(), stream.from, &Partitioner::RoundRobin);
+        let stream = self.add(name.into(), Role::Inner, width, None, factory);
+        self.connect(inputs.into(), stream.from, 0, &Partitioner::RoundRobin);
         stream
     }
 
@@ -259,22 +262,10 @@ impl RegionBuilder {
         A: Operator,
         K: Hash,
     {
-        let factory: Factory<A> = Arc::new(factory);
-        let stream = self.add(
-            name.into(),
-            Role::Inner,
-            width,
-            TypedOperator {
-                factory,
-                producer: None,
-            },
-        );
+        let stream = self.add(name.into(), Role::Inner, width, None, factory);
         let hash = move |tuple: &A::Input| stable_hash(&key(tuple));
-        self.connect(
-            inputs.into(),
-            stream.from,
-            &Partitioner::Keyed(Arc::new(hash)),
-        );
+        let keyed = Partitioner::Keyed(Arc::new(hash));
+        self.connect(inputs.into(), stream.from, 0, &keyed);
         stream
     }
 
@@ -288,6 +279,94 @@ impl RegionBuilder {
         let _nothing = self.operator(name, inputs, 1, factory);
     }
 
+    /// Adds an end operator of `width` instances that share out the batches in turn.
+    pub fn parallel_end<A: Operator<Output = ()>>(
+        &mut self,
+        name: impl Into<String>,
+        inputs: impl Into<Inputs<A::Input>>,
+        width: u16,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
+    ) {
+        let _nothing = self.operator(name, inputs, width, factory);
+    }
+
+    /// Adds an end operator of `width` instances, each of which owns a part of the keys: see
+    /// [`keyed`](Self::keyed).
+    pub fn keyed_end<A, K>(
+        &mut self,
+        name: impl Into<String>,
+        inputs: impl Into<Inputs<A::Input>>,
+        width: u16,
+        key: impl Fn(&A::Input) -> K + Send + Sync + 'static,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
+    ) where
+        A: Operator<Output = ()>,
+        K: Hash,
+    {
+        let _nothing = self.keyed(name, inputs, width, key, factory);
+    }
+
+    /// Adds an operator that is not part of the region: it takes the tuples as they come, and is
+    /// neither drained nor checkpointed nor set back. After a reset it sees tuples again. A display
+    /// or an alarm, not a count. It slows the region when it is slow, and its failure resets the
+    /// region as any other does; then it is made anew, without its state.
+    pub fn autonomous<A: Operator>(
+        &mut self,
+        name: impl Into<String>,
+        inputs: impl Into<Inputs<A::Input>>,
+        width: u16,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
+    ) -> Stream<A::Output> {
+        let stream = self.add(name.into(), Role::Autonomous, width, None, factory);
+        self.connect(inputs.into(), stream.from, 0, &Partitioner::RoundRobin);
+        stream
+    }
+
+    /// Adds a source that is not part of the region, for an
+    /// [autonomous port](Self::autonomous_port): it is never paused, and what it gave is not read
+    /// again.
+    pub fn autonomous_start<A: StartOperator>(
+        &mut self,
+        name: impl Into<String>,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
+    ) -> Stream<A::Output> {
+        let producer = Some(A::poll_produce as Producer<A>);
+        self.add(name.into(), Role::Autonomous, 1, producer, factory)
+    }
+
+    /// Gives `operator`, which was added before as one of type `A`, a control port that takes
+    /// `inputs`: every instance gets every tuple. `inputs` may come from operators after it: a loop
+    /// may be closed like that, and in no other way.
+    pub fn control<A: ControlPort>(
+        &mut self,
+        operator: &str,
+        inputs: impl Into<Inputs<A::Control>>,
+    ) {
+        let port = InputPort {
+            control: true,
+            ..InputPort::default()
+        };
+        let open = open_control::<A> as OpenSide<A>;
+        let broadcast = Partitioner::Broadcast(A::Control::clone);
+        self.add_side::<A, _>(operator, port, open, inputs.into(), &broadcast);
+    }
+
+    /// Gives `operator`, which was added before as one of type `A`, a port for streams from outside
+    /// the region; its instances share out the batches in turn.
+    pub fn autonomous_port<A: AutonomousPort>(
+        &mut self,
+        operator: &str,
+        inputs: impl Into<Inputs<A::Outside>>,
+    ) {
+        let port = InputPort {
+            autonomous: true,
+            ..InputPort::default()
+        };
+        let open = open_autonomous::<A> as OpenSide<A>;
+        let in_turn = Partitioner::RoundRobin;
+        self.add_side::<A, _>(operator, port, open, inputs.into(), &in_turn);
+    }
+
     /// Runs `operator` only on workers that have `label`
     /// ([`WorkerConfig::labels`](crate::worker::WorkerConfig::labels)); with several, on those that
     /// have all of them.
@@ -298,6 +377,9 @@ impl RegionBuilder {
     /// Checks the rules of a consistent region and makes it.
     pub fn build(mut self) -> Result<Region, TopologyError> {
         check_name(&self.name)?;
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
         for (name, label) in self.needs {
             let operators = &mut self.topology.operators;
             match operators.iter_mut().find(|operator| operator.name == name) {
@@ -325,12 +407,13 @@ impl RegionBuilder {
         name: String,
         role: Role,
         width: u16,
-        spec: TypedOperator<A>,
+        producer: Option<Producer<A>>,
+        factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
     ) -> Stream<A::Output> {
         let from = self.operators.len();
-        let inputs = match role {
-            Role::Start => Vec::new(),
-            _ => vec![InputPort::default()],
+        let inputs = match producer {
+            Some(_) => Vec::new(),
+            None => vec![InputPort::default()],
         };
         self.topology.operators.push(OperatorNode {
             name,
@@ -340,7 +423,11 @@ impl RegionBuilder {
             outputs: 1,
             labels: Vec::new(),
         });
-        self.operators.push(Arc::new(spec));
+        self.operators.push(Box::new(TypedOperator {
+            factory: Arc::new(factory),
+            producer,
+            sides: Vec::new(),
+        }));
         Stream {
             from,
             duplicate: None,
@@ -348,10 +435,46 @@ impl RegionBuilder {
         }
     }
 
-    fn connect<T: Tuple>(&mut self, inputs: Inputs<T>, to: usize, partitioner: &Partitioner<T>) {
+    /// The first mistake is told by [`build`](Self::build).
+    fn add_side<A: Operator, T: Tuple>(
+        &mut self,
+        operator: &str,
+        port: InputPort,
+        open: OpenSide<A>,
+        inputs: Inputs<T>,
+        partitioner: &Partitioner<T>,
+    ) {
+        let nodes = &mut self.topology.operators;
+        let Some(to) = nodes.iter().position(|node| node.name == operator) else {
+            let operator = operator.to_owned();
+            self.mistake
+                .get_or_insert(TopologyError::UnknownOperator { operator });
+            return;
+        };
+        if !self.operators[to].add_side(Box::new(open)) {
+            self.mistake.get_or_insert(TopologyError::WrongOperator {
+                operator: operator.to_owned(),
+                expected: std::any::type_name::<A>(),
+            });
+            return;
+        }
+        let ports = &mut nodes[to].inputs;
+        let input = u16::try_from(ports.len()).unwrap_or(u16::MAX);
+        ports.push(port);
+        self.connect(inputs, to, input, partitioner);
+    }
+
+    fn connect<T: Tuple>(
+        &mut self,
+        inputs: Inputs<T>,
+        to: usize,
+        input: u16,
+        partitioner: &Partitioner<T>,
+    ) {
         let partition = match partitioner {
             Partitioner::RoundRobin => Partition::RoundRobin,
             Partitioner::Keyed(_) => Partition::Keyed,
+            Partitioner::Broadcast(_) => Partition::Broadcast,
         };
         for Stream {
             from, duplicate, ..
@@ -362,7 +485,7 @@ impl RegionBuilder {
                 from,
                 output: 0,
                 to,
-                input: 0,
+                input,
                 partition,
             });
             self.connections.push(Arc::new(TypedConnection {

@@ -91,6 +91,25 @@ pub enum TopologyError {
         /// The port.
         port: u16,
     },
+    /// An autonomous port is not drained: tuples of the region would be lost there by a reset.
+    #[error(
+        "input port {port} of {operator} is autonomous and fed by operators of the region: use an \
+         ordinary port"
+    )]
+    ConsistentIntoAutonomousPort {
+        /// The operator.
+        operator: String,
+        /// The port.
+        port: u16,
+    },
+    /// A port was added to an operator of another type.
+    #[error("operator {operator} is no {expected}: it can't have such a port")]
+    WrongOperator {
+        /// The operator's name.
+        operator: String,
+        /// The type that was said.
+        expected: &'static str,
+    },
     /// A region operator can take part in a cut only if it is drained through an ordinary port.
     #[error("operator {operator} is fed by control ports only: it would never be drained")]
     OnlyControlPorts {

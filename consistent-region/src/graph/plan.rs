@@ -3,7 +3,7 @@
 use crate::protocol::InstanceId;
 
 use super::key::stable_hash;
-use super::topology::{Partition, Role, Topology};
+use super::topology::{InputPort, Partition, Role, Topology};
 
 /// Every instance and every channel of a region. All processes of a region compute the same one,
 /// so that a channel's index means the same everywhere.
@@ -126,12 +126,19 @@ fn hash(
                 Role::Autonomous => 2,
                 Role::CannotParticipate => 3,
             };
-            let controls: Vec<bool> = operator.inputs.iter().map(|port| port.control).collect();
+            let kind = |port: &InputPort| match port {
+                InputPort { control: true, .. } => 1_u8,
+                InputPort {
+                    autonomous: true, ..
+                } => 2,
+                _ => 0,
+            };
+            let ports: Vec<u8> = operator.inputs.iter().map(kind).collect();
             (
                 &operator.name,
                 role,
                 width(operator.width),
-                controls,
+                ports,
                 operator.outputs,
             )
         })
@@ -145,7 +152,11 @@ fn hash(
                 c.output,
                 c.to,
                 c.input,
-                c.partition == Partition::Keyed,
+                match c.partition {
+                    Partition::RoundRobin => 0_u8,
+                    Partition::Keyed => 1,
+                    Partition::Broadcast => 2,
+                },
             )
         })
         .collect();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::operator::{InstanceHandle, Launch, Operator, Producer, Tuple, launch};
+use crate::operator::{InstanceHandle, Launch, OpenSide, Operator, Producer, Tuple, launch};
 use crate::stream::{Element, Partitioner, Route, Target};
 
 use super::builder::Factory;
@@ -21,12 +21,18 @@ pub(crate) trait OperatorSpec: Send + Sync {
     fn state_type(&self) -> &'static str;
     fn state_version(&self) -> u32;
     fn uses_permits(&self) -> bool;
+    /// It produces: its ports are all besides the ordinary one.
+    fn is_producer(&self) -> bool;
+    /// Adds a port besides the ordinary one; `open` is an [`OpenSide`] of the operator's own type,
+    /// `false` otherwise.
+    fn add_side(&mut self, open: Erased) -> bool;
     fn launch(&self, launch: Launch) -> InstanceHandle;
 }
 
 pub(crate) struct TypedOperator<A: Operator> {
     pub(crate) factory: Factory<A>,
     pub(crate) producer: Option<Producer<A>>,
+    pub(crate) sides: Vec<OpenSide<A>>,
 }
 
 impl<A: Operator> OperatorSpec for TypedOperator<A> {
@@ -42,8 +48,21 @@ impl<A: Operator> OperatorSpec for TypedOperator<A> {
         A::USES_PERMITS
     }
 
+    fn is_producer(&self) -> bool {
+        self.producer.is_some()
+    }
+
+    fn add_side(&mut self, open: Erased) -> bool {
+        match open.downcast::<OpenSide<A>>() {
+            Ok(open) => self.sides.push(*open),
+            Err(_) => return false,
+        }
+        true
+    }
+
     fn launch(&self, request: Launch) -> InstanceHandle {
-        launch(request, Arc::clone(&self.factory), self.producer)
+        let factory = Arc::clone(&self.factory);
+        launch(request, factory, self.producer, self.sides.clone())
     }
 }
 

@@ -62,6 +62,8 @@ pub struct InputPort {
     /// A control port may close a loop; its tuples change how the operator works and are not
     /// forwarded.
     pub control: bool,
+    /// An autonomous port takes streams from outside the region, and takes no part in cuts.
+    pub autonomous: bool,
 }
 
 /// A stream from an output port to an input port.
@@ -86,6 +88,8 @@ pub enum Partition {
     RoundRobin,
     /// By key group: one key always goes to one instance.
     Keyed,
+    /// Every batch to every instance.
+    Broadcast,
 }
 
 /// Who decides when a cut is taken.
@@ -292,6 +296,12 @@ fn check_member(
         // A start operator may take what lies outside; the region does not drain that.
         if feeds.any(|consistent| Some(consistent) != first) {
             return Err(TopologyError::MixedPort {
+                operator: name(),
+                port,
+            });
+        }
+        if first == Some(true) && input.autonomous {
+            return Err(TopologyError::ConsistentIntoAutonomousPort {
                 operator: name(),
                 port,
             });

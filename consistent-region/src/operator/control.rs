@@ -33,6 +33,8 @@ pub(crate) struct Reset {
     pub(crate) stamp: Stamp,
     /// The receiver of the input port; `None` for start operators.
     pub(crate) input: Option<Erased>,
+    /// The receivers of the ports besides, in their order.
+    pub(crate) sides: Vec<Erased>,
     /// The channels that end in the input port: so many markers make a drain complete.
     pub(crate) channels: Vec<usize>,
     /// One route for each connection.
@@ -43,6 +45,8 @@ pub(crate) struct Reset {
 /// The state that an instance is set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Restore {
+    /// The operator is not part of the region: its state stays as it is, its streams are new.
+    Keep,
     /// The region has never run.
     First,
     /// The state before the first tuple.
@@ -60,14 +64,14 @@ impl Restore {
     /// The cut that the region stands at; 0 before the first.
     pub(crate) fn seq(&self) -> u64 {
         match self {
-            Self::First | Self::Initial => 0,
+            Self::Keep | Self::First | Self::Initial => 0,
             Self::Cut { seq, .. } => *seq,
         }
     }
 
     pub(crate) fn oldest_retained(&self) -> u64 {
         match self {
-            Self::First | Self::Initial => 0,
+            Self::Keep | Self::First | Self::Initial => 0,
             Self::Cut {
                 oldest_retained, ..
             } => *oldest_retained,

@@ -104,6 +104,9 @@ pub(crate) fn restore(
     committer: Option<&Arc<dyn Committer>>,
     restore: &Restore,
 ) -> Result<Option<Vec<u8>>, OperatorError> {
+    if *restore == Restore::Keep {
+        return Ok(None);
+    }
     context.hook().at(Point::DuringReset);
     let object = match restore {
         Restore::Cut {

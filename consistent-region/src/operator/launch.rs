@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use actix::{AsyncContext, Context};
+use actix::{Addr, AsyncContext, Context};
 use actix_rt::ArbiterHandle;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
@@ -21,7 +21,9 @@ use super::control::{CONTROL_CAPACITY, Control, InstanceEvent, Report, Reporter}
 use super::jobs::panic_text;
 use super::permit::Keeper;
 use super::pump::{Guard, Pump};
-use super::{Gate, GateState, InstanceContext, Operator, Output, Producer, RegionHandle, Wish};
+use super::{
+    Gate, GateState, InstanceContext, OpenSide, Operator, Output, Producer, RegionHandle, Wish,
+};
 
 /// What is needed to start an instance.
 pub(crate) struct Launch {
@@ -41,13 +43,18 @@ pub(crate) struct InstanceHandle {
     control: mpsc::Sender<Control>,
     lease: Lease,
     /// An actor stops when nobody has its address.
-    _address: Option<Erased>,
+    address: Option<Erased>,
 }
 
 impl InstanceHandle {
     /// Gives an order; `false` when the instance does not take orders any more.
     pub(crate) fn control(&self, control: Control) -> bool {
         self.control.try_send(control).is_ok()
+    }
+
+    /// The instance's actor, if it is one of this type.
+    pub(crate) fn address<A: Operator>(&self) -> Option<Addr<A>> {
+        self.address.as_ref()?.downcast_ref().cloned()
     }
 }
 
@@ -68,6 +75,7 @@ pub(crate) fn launch<A: Operator>(
     request: Launch,
     factory: Factory<A>,
     producer: Option<Producer<A>>,
+    sides: Vec<OpenSide<A>>,
 ) -> InstanceHandle {
     let Launch {
         mut place,
@@ -121,6 +129,8 @@ pub(crate) fn launch<A: Operator>(
             store,
             control: orders,
             producer,
+            sides,
+            side_turn: false,
             guard,
             streams: None,
             jobs: FuturesUnordered::new(),
@@ -146,7 +156,7 @@ pub(crate) fn launch<A: Operator>(
     InstanceHandle {
         control,
         lease,
-        _address: address.map(|address| Box::new(address) as Erased),
+        address: address.map(|address| Box::new(address) as Erased),
     }
 }
 

@@ -31,7 +31,7 @@ use super::control::{Control, InstanceEvent, Reporter, Reset, StagedToken};
 use super::jobs::{Durable, panic_text};
 use super::markers::Arrival;
 use super::permit::Keeper;
-use super::{InstanceContext, Operator, OperatorError, Output, Produced, Producer};
+use super::{InstanceContext, OpenSide, Operator, OperatorError, Output, Produced, Producer};
 
 use self::streams::Streams;
 
@@ -46,6 +46,10 @@ pub(crate) struct Pump<A: Operator> {
     pub(crate) store: Arc<dyn CheckpointStore>,
     pub(crate) control: mpsc::Receiver<Control>,
     pub(crate) producer: Option<Producer<A>>,
+    /// How the ports besides the ordinary one are opened.
+    pub(crate) sides: Vec<OpenSide<A>>,
+    /// Whose turn it is if both the ordinary port and others have something.
+    pub(crate) side_turn: bool,
     pub(crate) guard: Guard,
     pub(crate) streams: Option<Streams<A>>,
     pub(crate) jobs: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -170,6 +174,11 @@ impl<A: Operator> Pump<A> {
                 None => Turn::Again,
             };
         }
+        if !self.sides.is_empty()
+            && let Some(turn) = self.take_side(actor, true, task)
+        {
+            return turn;
+        }
         let Some(streams) = &mut self.streams else {
             return Turn::Wait;
         };
@@ -181,10 +190,27 @@ impl<A: Operator> Pump<A> {
                 self.streams = None;
                 Turn::Wait
             }
-            Poll::Ready(Ok(())) => match self.producer {
-                Some(producer) => self.produce(actor, producer, task),
-                None => self.consume(actor, task),
-            },
+            Poll::Ready(Ok(())) => self.move_tuples(actor, task),
+        }
+    }
+
+    /// There is room for what an operator emits.
+    fn move_tuples(&mut self, actor: &mut A, task: &mut task::Context<'_>) -> Turn {
+        self.side_turn = !self.side_turn && !self.sides.is_empty();
+        if self.side_turn
+            && let Some(turn) = self.take_side(actor, false, task)
+        {
+            return turn;
+        }
+        let turn = match self.producer {
+            Some(producer) => self.produce(actor, producer, task),
+            None => self.consume(actor, task),
+        };
+        match turn {
+            Turn::Wait if !self.sides.is_empty() => {
+                self.take_side(actor, false, task).unwrap_or(Turn::Wait)
+            }
+            turn => turn,
         }
     }
 
@@ -323,6 +349,33 @@ impl<A: Operator> Pump<A> {
                 Turn::Again
             }
         }
+    }
+
+    /// Takes a batch from a control port, or from an autonomous one if tuples may flow.
+    fn take_side(
+        &mut self,
+        actor: &mut A,
+        control: bool,
+        task: &mut task::Context<'_>,
+    ) -> Option<Turn> {
+        if !control && !self.keeper.is_open() {
+            return None;
+        }
+        let (streams, output) = (self.streams.as_mut()?, &mut self.output);
+        let sides = streams.sides.iter_mut();
+        for side in sides.filter(|side| side.is_control() == control) {
+            let polled = catch_unwind(AssertUnwindSafe(|| side.poll(actor, output, task)));
+            match polled {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(Ok(()))) => {
+                    self.hand_over();
+                    return Some(Turn::Again);
+                }
+                Ok(Poll::Ready(Err(error))) => return Some(self.fault(Fault::Error(error))),
+                Err(panic) => return Some(self.fault(Fault::Panic(panic_text(&*panic)))),
+            }
+        }
+        None
     }
 
     fn hand_over(&mut self) {

@@ -18,6 +18,8 @@ pub(crate) enum Partitioner<T> {
     RoundRobin,
     /// By the stable hash of the tuple's key.
     Keyed(Arc<dyn Fn(&T) -> u64 + Send + Sync>),
+    /// A copy to everybody.
+    Broadcast(fn(&T) -> T),
 }
 
 impl<T> Clone for Partitioner<T> {
@@ -25,6 +27,7 @@ impl<T> Clone for Partitioner<T> {
         match self {
             Self::RoundRobin => Self::RoundRobin,
             Self::Keyed(hash) => Self::Keyed(Arc::clone(hash)),
+            Self::Broadcast(copy) => Self::Broadcast(*copy),
         }
     }
 }
@@ -141,6 +144,15 @@ impl<T: Send + 'static> Route<T> {
             Partitioner::RoundRobin => {
                 self.turn = (self.turn + 1) % self.targets.len();
                 self.targets[self.turn].push(tuples);
+            }
+            Partitioner::Broadcast(copy) => {
+                let Some((last, others)) = self.targets.split_last_mut() else {
+                    return;
+                };
+                for target in others {
+                    target.push(tuples.iter().map(copy).collect());
+                }
+                last.push(tuples);
             }
             Partitioner::Keyed(hash) => {
                 let width = u16::try_from(self.targets.len()).unwrap_or(u16::MAX);

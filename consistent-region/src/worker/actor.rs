@@ -5,25 +5,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::graph::Region;
-use crate::graph::topology::Role;
+use crate::graph::topology::{OperatorNode, Role};
 use crate::link::local::WorkerInbox;
 use crate::link::{CoordinatorLink, LinkError};
 use crate::operator::control::{Control, Report, Reset, Restore};
-use crate::operator::{InstanceHandle, Launch, Place};
+use crate::operator::{InstanceHandle, Launch, Operator, Place};
 use crate::process::ProcessIdentity;
 use crate::protocol::{InstanceId, Placement, Stamp};
 use crate::store::CheckpointStore;
 
 use super::config::WorkerConfig;
 use super::feed::Feed;
-use super::handle::{GetStatus, Stop, WorkerEnd, WorkerHandle, WorkerStatus};
+use super::handle::{GetOperator, GetStatus, Stop, WorkerEnd, WorkerHandle, WorkerStatus};
 use super::lease::{Lease, since_boot};
 use super::machine::{Action, Event, Machine, OperatorFacts, Setup};
 #[cfg(feature = "remote")]
@@ -318,6 +318,7 @@ impl RegionWorker {
             let reset = Reset {
                 stamp,
                 input: ends.input,
+                sides: ends.sides,
                 channels: ends.channels,
                 routes: ends.routes,
                 restore,
@@ -421,6 +422,18 @@ impl Handler<GetStatus> for RegionWorker {
     }
 }
 
+impl<A: Operator> Handler<GetOperator<A>> for RegionWorker {
+    type Result = Option<Addr<A>>;
+
+    fn handle(
+        &mut self,
+        GetOperator(instance, _): GetOperator<A>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.instances.get(&instance)?.address()
+    }
+}
+
 async fn within<T>(
     limit: Duration,
     call: impl Future<Output = Result<T, LinkError>>,
@@ -431,6 +444,11 @@ async fn within<T>(
             "no answer within {limit:?}"
         ))),
     }
+}
+
+/// Such a port must know when tuples may flow.
+fn has_autonomous_port(node: &OperatorNode) -> bool {
+    node.inputs.iter().any(|port| port.autonomous)
 }
 
 fn setup(region: &Region, config: &WorkerConfig, address: String) -> Setup {
@@ -449,7 +467,8 @@ fn setup(region: &Region, config: &WorkerConfig, address: String) -> Setup {
                 let spec = region.operator(index);
                 let facts = OperatorFacts {
                     start: node.role == Role::Start,
-                    permits: spec.uses_permits(),
+                    autonomous: !region.members().all.contains(&index),
+                    permits: spec.uses_permits() || has_autonomous_port(node),
                     width: node.width,
                     state_type: spec.state_type(),
                     state_version: spec.state_version(),

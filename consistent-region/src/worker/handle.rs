@@ -1,10 +1,12 @@
 //! A worker as its owner holds it.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use actix::{Addr, Message};
 use tokio::sync::oneshot;
 
+use crate::operator::Operator;
 use crate::protocol::{InstanceId, Refusal, Stamp};
 
 use super::actor::RegionWorker;
@@ -48,6 +50,14 @@ impl WorkerHandle {
             .map(lockkeeper_core::RpcServer::address)
     }
 
+    /// The actor of an instance that runs here, if it is one of type `A`: operators may handle
+    /// messages of their own. It is another one after the instance was replaced; messages take no
+    /// part in cuts.
+    pub async fn operator<A: Operator>(&self, instance: InstanceId) -> Option<Addr<A>> {
+        let ask = GetOperator(instance, PhantomData);
+        self.address.send(ask).await.ok().flatten()
+    }
+
     /// Ends the worker at once, without a cut: for the region it is gone.
     pub fn stop(&self) {
         // A worker that has stopped already is what is wanted.
@@ -70,6 +80,12 @@ impl WorkerHandle {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Stop;
+
+pub(super) struct GetOperator<A>(pub(super) InstanceId, pub(super) PhantomData<fn() -> A>);
+
+impl<A: Operator> Message for GetOperator<A> {
+    type Result = Option<Addr<A>>;
+}
 
 /// Asks a worker how it stands.
 #[derive(Debug, Clone, Copy, Message)]

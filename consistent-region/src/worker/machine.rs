@@ -52,6 +52,8 @@ pub(crate) struct Setup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OperatorFacts {
     pub(crate) start: bool,
+    /// It is not part of the region: it runs, and takes no part in cuts.
+    pub(crate) autonomous: bool,
     /// It must know when tuples may flow, because it gives out permits.
     pub(crate) permits: bool,
     pub(crate) width: u16,

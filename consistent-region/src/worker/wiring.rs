@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::graph::Region;
+use crate::graph::plan::Channel;
 use crate::graph::spec::Erased;
 use crate::protocol::{InstanceId, Placement};
 use crate::stream::BATCHES_PER_SENDER;
@@ -11,6 +12,7 @@ use crate::stream::BATCHES_PER_SENDER;
 #[derive(Default)]
 pub(crate) struct Ends {
     pub(crate) input: Option<Erased>,
+    pub(crate) sides: Vec<Erased>,
     pub(crate) channels: Vec<usize>,
     pub(crate) routes: Vec<Erased>,
 }
@@ -73,23 +75,36 @@ pub(crate) fn wire(
     let mut senders: HashMap<usize, Erased> = HashMap::new();
     for &to in &local {
         let id = &plan.instances[to].id;
-        let into: Vec<_> = plan.into_instance(to).collect();
+        let operator = plan.instances[to].operator;
+        let is_member = region.members().all.contains(&operator);
+        // A producer has no ordinary port.
+        let ordinary = u16::from(!region.operator(operator).is_producer());
+        let port = |planned: &Channel| region.topology().connections[planned.connection].input;
+        let mut into: Vec<_> = plan.into_instance(to).collect();
+        into.sort_by_key(|(channel, planned)| (port(planned), *channel));
         let ends = wiring.ends.entry(id.clone()).or_default();
-        let Some((_, first)) = into.first() else {
-            continue;
-        };
-        // A sender may hold a slot that it does not use: each needs some of its own.
-        let capacity = into.len() * BATCHES_PER_SENDER;
-        let (sender, receiver) = region.connection(first.connection).channel(capacity);
-        ends.input = Some(receiver);
-        for (channel, planned) in into {
-            let clone = region.connection(planned.connection).clone_sender(&sender);
-            let clone = clone.ok_or_else(|| WiringError::Types(id.clone()))?;
-            ends.channels.push(channel);
-            match local.contains(&planned.from) {
-                true => senders.insert(channel, clone),
-                false => wiring.inbound.insert(channel, clone),
-            };
+        for feeds in into.chunk_by(|(_, one), (_, other)| port(one) == port(other)) {
+            let first = feeds[0].1;
+            let is_ordinary = port(first) < ordinary;
+            // A sender may hold a slot that it does not use: each needs some of its own.
+            let capacity = feeds.len() * BATCHES_PER_SENDER;
+            let (sender, receiver) = region.connection(first.connection).channel(capacity);
+            match is_ordinary {
+                true => ends.input = Some(receiver),
+                false => ends.sides.push(receiver),
+            }
+            for (channel, planned) in feeds {
+                let clone = region.connection(planned.connection).clone_sender(&sender);
+                let clone = clone.ok_or_else(|| WiringError::Types(id.clone()))?;
+                // Who is not part of the region waits for no marker.
+                if is_ordinary && is_member {
+                    ends.channels.push(*channel);
+                }
+                match local.contains(&planned.from) {
+                    true => senders.insert(*channel, clone),
+                    false => wiring.inbound.insert(*channel, clone),
+                };
+            }
         }
     }
     for &from in &local {

@@ -7,6 +7,7 @@ mod child;
 mod contract;
 mod damage;
 mod full;
+mod graphs;
 mod numbers;
 mod one_process;
 mod permits;

@@ -113,6 +113,55 @@ fn s19_a_region_that_stays_unhealthy_fails_in_time_and_names_what_waits() {
     assert_eq!(bench.state(), Resetting);
 }
 
+/// A restarted worker takes back what it ran at once, a spare one when patience is over.
+#[test]
+fn s19_a_spare_worker_takes_over_what_a_lost_one_ran() {
+    let patience = PERIOD * 5;
+    let bench = || {
+        let mut bench = Bench::open(
+            CoordinatorSettings {
+                placement_timeout: patience,
+                ..settings()
+            },
+            Beginning::default(),
+        );
+        bench.join_all();
+        bench.all_say(&ProgressEvent::ResetDone);
+        bench.join("spare");
+        bench.gone("b");
+        assert_eq!(bench.state(), Unhealthy);
+        bench
+    };
+    let places = |bench: &Bench| -> Vec<(String, usize)> {
+        let workers = bench.machine.status().workers;
+        let place = |one: crate::coordinator::WorkerStatus| (one.worker, one.instances.len());
+        workers.into_iter().map(place).collect()
+    };
+    let named = |name: &str, instances| (name.to_owned(), instances);
+    let mut back = bench();
+    back.join("b");
+    assert_eq!(back.state(), Resetting);
+    assert!(
+        places(&back).contains(&named("spare", 0)),
+        "{:?}",
+        places(&back)
+    );
+    let mut gone = bench();
+    gone.wait(patience - Duration::from_millis(1));
+    assert_eq!(gone.state(), Unhealthy);
+    gone.wait(Duration::from_millis(1));
+    assert_eq!(gone.state(), Resetting);
+    let on_spare = places(&gone)
+        .iter()
+        .find(|(name, _)| name == "spare")
+        .map(|(_, n)| *n);
+    assert!(
+        on_spare.is_some_and(|instances| instances > 0),
+        "{:?}",
+        places(&gone)
+    );
+}
+
 #[test]
 fn period_timer() {
     rows(

@@ -127,9 +127,10 @@ fn s1_a_loop_is_named_and_a_control_port_may_close_it() {
     assert_eq!(operators.first(), operators.last());
     assert_eq!(operators.len(), 3, "{operators:?}");
     topology.connections.pop();
-    topology.operators[1]
-        .inputs
-        .push(InputPort { control: true });
+    topology.operators[1].inputs.push(InputPort {
+        control: true,
+        ..InputPort::default()
+    });
     topology.connections.push(to_port(3, 1, 1));
     assert!(check(&topology, TriggerKind::Periodic).is_ok());
 }

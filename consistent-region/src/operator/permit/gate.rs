@@ -92,6 +92,10 @@ impl Gate {
 pub(crate) struct Keeper(pub(crate) Arc<Gate>);
 
 impl Keeper {
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.state.borrow().open
+    }
+
     /// Whether nobody is inside; the task is woken when that may have changed.
     pub(crate) fn is_empty(&self, task: &task::Context<'_>) -> bool {
         self.0.keeper.register(task.waker());

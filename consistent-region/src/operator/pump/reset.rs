@@ -54,6 +54,7 @@ impl<A: Operator> Pump<A> {
         };
         let Reset {
             input,
+            sides,
             channels,
             routes,
             restore,
@@ -67,6 +68,9 @@ impl<A: Operator> Pump<A> {
             _ => A::STATE_VERSION,
         };
         let set = guarded(|| {
+            if restore == Restore::Keep {
+                return Ok(());
+            }
             match object {
                 Some(state) => actor.reset(&mut &state[..], version)?,
                 None if restore == Restore::First => {}
@@ -79,8 +83,17 @@ impl<A: Operator> Pump<A> {
             return self.fault(fault);
         }
         self.completed = restore.seq();
-        match Streams::open(input, channels, routes) {
-            Some(streams) => self.streams = Some(streams),
+        // Ports and receivers come from one graph: there are as many of both.
+        let sides = self.sides.iter().zip(sides).map(|(open, side)| open(side));
+        match Streams::open(input, sides.collect(), channels, routes) {
+            Some(mut streams) => {
+                // Who is not part of the region waits for nobody.
+                if restore == Restore::Keep {
+                    streams.paused = false;
+                    self.keeper.open(0);
+                }
+                self.streams = Some(streams);
+            }
             None => {
                 let what = "a stream of this operator has another type: this is a defect";
                 return self.fault(Fault::Error(OperatorError::Permanent(what.to_owned())));

@@ -7,11 +7,13 @@ use tokio::sync::mpsc;
 use crate::graph::spec::Erased;
 use crate::operator::Operator;
 use crate::operator::markers::Markers;
+use crate::operator::ports::Side;
 use crate::stream::{Closed, Element, Marker, Route};
 
 /// The open streams of one attempt.
 pub(crate) struct Streams<A: Operator> {
     pub(super) input: Option<mpsc::Receiver<Element<A::Input>>>,
+    pub(super) sides: Vec<Box<dyn Side<A>>>,
     pub(super) routes: Vec<Route<A::Output>>,
     pub(super) markers: Markers,
     pub(super) paused: bool,
@@ -23,6 +25,7 @@ pub(crate) struct Streams<A: Operator> {
 impl<A: Operator> Streams<A> {
     pub(super) fn open(
         input: Option<Erased>,
+        sides: Option<Vec<Box<dyn Side<A>>>>,
         channels: Vec<usize>,
         routes: Vec<Erased>,
     ) -> Option<Self> {
@@ -36,6 +39,7 @@ impl<A: Operator> Streams<A> {
             .collect::<Option<Vec<Route<A::Output>>>>()?;
         Some(Self {
             input,
+            sides: sides?,
             routes,
             markers: Markers::new(channels),
             paused: true,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::manifest::RestorePoint;
 use crate::operator::control::Restore;
-use crate::protocol::{InstanceId, Notice, Order, Placement, Stamp};
+use crate::protocol::{InstanceId, Notice, Order, Placement, ProgressEvent, Stamp};
 
 use super::{Action, Machine, OperatorFacts, Registration, Slot};
 
@@ -54,6 +54,16 @@ impl Machine {
                         completed,
                     });
                 }
+                if self.members().is_empty() {
+                    // Only operators that are not part of the region run here.
+                    let (objects, tokens, timings) = (Vec::new(), Vec::new(), Vec::new());
+                    let done = ProgressEvent::CheckpointDone {
+                        objects,
+                        tokens,
+                        timings,
+                    };
+                    self.tell_of_round(stamp.seq, Some(done));
+                }
             }
             Order::Resume => {
                 self.stamp = stamp;
@@ -64,7 +74,7 @@ impl Machine {
             }
             Order::Abandoned { seq } => {
                 self.round.take_if(|round| round.seq <= seq);
-                for instance in self.instances_that(|_| true) {
+                for instance in self.members() {
                     self.actions.push(Action::Abandoned { instance, seq });
                 }
             }
@@ -74,18 +84,15 @@ impl Machine {
             } => {
                 self.round.take_if(|round| round.seq <= seq);
                 self.completed = self.completed.max(seq);
-                self.committing = Some((seq, self.slots.keys().cloned().collect()));
-                self.actions
-                    .extend(
-                        self.slots
-                            .keys()
-                            .cloned()
-                            .map(|instance| Action::Checkpointed {
-                                instance,
-                                seq,
-                                oldest_retained,
-                            }),
-                    );
+                let members = self.members();
+                self.committing = Some((seq, members.iter().cloned().collect()));
+                for instance in members {
+                    self.actions.push(Action::Checkpointed {
+                        instance,
+                        seq,
+                        oldest_retained,
+                    });
+                }
                 self.committed(seq, None);
             }
             Order::ResetFailed { reason } => {
@@ -94,6 +101,11 @@ impl Machine {
             }
             Order::End => self.finish(Ok(())),
         }
+    }
+
+    /// The instances that take part in cuts.
+    pub(super) fn members(&self) -> Vec<InstanceId> {
+        self.instances_that(|facts| !facts.autonomous)
     }
 
     fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> Vec<InstanceId> {
@@ -127,7 +139,10 @@ impl Machine {
         let restores = mine
             .into_iter()
             .map(|instance| {
-                let restore = restore_of(&instance, restore.as_ref(), first_start);
+                let restore = match self.is_autonomous(&instance) {
+                    true => Restore::Keep,
+                    false => restore_of(&instance, restore.as_ref(), first_start),
+                };
                 (instance, restore)
             })
             .collect();
@@ -137,6 +152,11 @@ impl Machine {
             restores,
         });
         self.reset_done();
+    }
+
+    fn is_autonomous(&self, instance: &InstanceId) -> bool {
+        let facts = self.setup.operators.get(&instance.operator);
+        facts.is_some_and(|facts| facts.autonomous)
     }
 
     /// What no reset could cure, found before any operator is touched (S30, issue 7).

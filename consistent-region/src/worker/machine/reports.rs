@@ -74,8 +74,14 @@ impl Machine {
             }
             InstanceEvent::Committed { seq } => self.committed(seq, Some(&instance)),
             InstanceEvent::Ended => {
-                self.ended.insert(instance.clone());
-                self.tell(Some(ProgressEvent::Ended { instance }));
+                let operators = &self.setup.operators;
+                if operators
+                    .get(&instance.operator)
+                    .is_some_and(|facts| facts.start)
+                {
+                    self.ended.insert(instance.clone());
+                    self.tell(Some(ProgressEvent::Ended { instance }));
+                }
             }
             InstanceEvent::CutWanted => {
                 self.cut_wanted = true;
@@ -90,8 +96,9 @@ impl Machine {
     pub(super) fn begin_round(&mut self, seq: u64) {
         if self.round.as_ref().is_none_or(|round| round.seq < seq) {
             self.stamp.seq = self.stamp.seq.max(seq);
-            if !self.slots.is_empty() {
-                self.round = Some(Round::new(seq, self.slots.keys().cloned()));
+            let members = self.members();
+            if !members.is_empty() {
+                self.round = Some(Round::new(seq, members.into_iter()));
             }
         }
     }

@@ -25,6 +25,7 @@ fn stamp(term: u64, seq: u64, attempt: u64) -> Stamp {
 fn facts(start: bool, width: u16, state_type: &'static str) -> OperatorFacts {
     OperatorFacts {
         start,
+        autonomous: false,
         permits: false,
         width,
         state_type,
