@@ -91,3 +91,116 @@ async fn a_wrong_password_is_said_plainly() {
     let text = format!("{error:#}");
     assert!(text.contains("refused user `other`"), "{text}");
 }
+
+/// On the real servers; without them it says that it skips, and fails in CI.
+mod real {
+    use std::process::Command;
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// What was written so far, for one who looks meanwhile.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn variable(name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+
+    fn sql(address: &str, statement: &str) {
+        let (host, port) = address.rsplit_once(':').unwrap();
+        let password = variable("LOCKKEEPER_MYSQL_PASSWORD_FILE").map(std::fs::read_to_string);
+        let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
+        let status = Command::new("mariadb")
+            .args([
+                "--no-defaults",
+                "--protocol=TCP",
+                "--host",
+                host,
+                "--port",
+                port,
+            ])
+            .args(["--user", &user, "--execute", statement])
+            .env(
+                "MYSQL_PWD",
+                password.map_or_else(String::new, Result::unwrap).trim(),
+            )
+            .status()
+            .expect("the command line client `mariadb` starts");
+        assert!(status.success(), "failed: {statement}");
+    }
+
+    #[tokio::test]
+    async fn the_server_of_a_cluster_is_found_by_zookeeper() {
+        let variables = [
+            "LOCKKEEPER_ZOOKEEPER",
+            "LOCKKEEPER_CANAL_HA_DESTINATIONS",
+            "LOCKKEEPER_MYSQL",
+        ];
+        let [Some(ensemble), Some(destinations), Some(mysql)] = variables.map(variable) else {
+            let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!ci, "no cluster: set {variables:?}");
+            eprintln!("skipped: no cluster, set {variables:?}");
+            return;
+        };
+        let destination = destinations.split(',').next_back().unwrap();
+        let user = variable("LOCKKEEPER_CANAL_USER").unwrap_or_default();
+        let password_file = variable("LOCKKEEPER_CANAL_PASSWORD_FILE").unwrap();
+        let schema = format!("canal_tail_{}", std::process::id());
+        sql(
+            &mysql,
+            &format!(
+                "CREATE DATABASE {schema}; CREATE TABLE {schema}.notes (id INT PRIMARY KEY AUTO_INCREMENT, text TEXT)"
+            ),
+        );
+        let filter = format!(r"{schema}\..*");
+        let options = Options::try_parse_from([
+            "canal-tail",
+            "--from-zookeeper",
+            &ensemble,
+            "--destination",
+            destination,
+            "--user",
+            &user,
+            "--password-file",
+            &password_file,
+            "--filter",
+            &filter,
+            "--ack",
+        ]);
+        let options = options.unwrap();
+        let output = Shared::default();
+        let mut written = output.clone();
+        let running = run(&options, &mut written);
+        tokio::pin!(running);
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            // Until one comes behind the subscription.
+            sql(
+                &mysql,
+                &format!("INSERT INTO {schema}.notes (text) VALUES ('by ZooKeeper')"),
+            );
+            let soon = tokio::time::timeout(Duration::from_millis(100), &mut running).await;
+            assert!(soon.is_err(), "it has ended: {soon:?}");
+            let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+            if text
+                .lines()
+                .any(|line| line.contains(&schema) && line.contains("by ZooKeeper"))
+            {
+                break;
+            }
+            assert!(Instant::now() < until, "{text}");
+        }
+        sql(&mysql, &format!("DROP DATABASE {schema}"));
+    }
+}

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, watch};
 use super::{HANG, Order, Subject, ids, until_inserted};
 
 /// Reports the ids that were inserted.
-struct Reporter {
-    table: (String, String),
-    ids: mpsc::UnboundedSender<u64>,
+pub(crate) struct Reporter {
+    pub(crate) table: (String, String),
+    pub(crate) ids: mpsc::UnboundedSender<u64>,
 }
 
 impl Actor for Reporter {

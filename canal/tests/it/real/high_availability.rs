@@ -2,7 +2,12 @@
 //! active, whatever happens to whom.
 
 mod cluster;
+mod late;
+mod line;
+mod mixed;
+mod outage;
 mod process;
+mod pushed;
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +19,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 use crate::peer::Peer;
 use cluster::{HANG, SESSION, on_the_cluster};
+use line::Line;
 use process::Process;
 
 #[test]
@@ -51,11 +57,8 @@ fn a_client_that_is_held_does_nothing_more_once_its_turn_is_over() {
         first.until("standby").await;
         cluster.insert(database, 11..=30);
         second.rows(6..=30).await;
-        assert_eq!(
-            first.rows_seen(),
-            Vec::<u64>::new(),
-            "nothing came to the former one"
-        );
+        let late = first.rows_seen().into_iter().find(|row| *row > 5);
+        assert_eq!(late, None, "nothing came to the former one");
         second.kill();
         first.until("active").await;
         cluster.insert(database, 31..=35);
@@ -153,14 +156,7 @@ fn a_client_that_an_administrator_releases_makes_room() {
         first.wait_active(HANG).await.unwrap();
         let mut second = cluster.connector().await;
         assert_eq!(second.connect().await.unwrap(), ClientRole::Standby);
-        let zookeeper = cluster.zookeeper().await;
-        let (data, _) = zookeeper.get_data(&cluster.running()).await.unwrap();
-        let mut data = ClientRunningData::from_json(&data).unwrap();
-        data.active = false;
-        zookeeper
-            .set_data(&cluster.running(), &data.to_json(), None)
-            .await
-            .unwrap();
+        cluster.release().await;
         second.wait_active(HANG).await.unwrap();
         assert_eq!(first.role(), ClientRole::Standby);
         second.subscribe(&cluster.filter(database)).await.unwrap();
@@ -275,8 +271,9 @@ fn a_canal_server_that_is_down_costs_few_writes_and_others_get_their_turn() {
             .collect();
         let (mut first, mut second) = (build(&monitors[0]), build(&monitors[1]));
         let mut turns = [0, 0];
-        let until = Instant::now() + Duration::from_secs(8);
-        while Instant::now() < until {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(8) || turns.contains(&0) {
+            assert!(started.elapsed() < HANG, "{turns:?}");
             for (index, connector) in [&mut first, &mut second].into_iter().enumerate() {
                 // An application that tries as often as it can.
                 match connector.connect().await {
@@ -290,8 +287,8 @@ fn a_canal_server_that_is_down_costs_few_writes_and_others_get_their_turn() {
         }
         let writes: u64 = monitors.iter().map(|monitor| monitor.state().writes).sum();
         // The Java client: more than a hundred a second.
-        assert!(writes <= 24, "{writes}");
-        assert!(turns.iter().all(|tries| *tries > 0), "{turns:?}");
+        let allowed = 3 * started.elapsed().as_secs();
+        assert!(writes <= allowed, "{writes} in {:?}", started.elapsed());
         first.disconnect().await;
         second.disconnect().await;
     });
@@ -309,7 +306,7 @@ fn without_zookeeper_a_turn_ends_by_its_own_clock_and_comes_again() {
                 let _ = self.0.send(false);
             }
         }
-        let line = cluster::Line::to(&cluster.ensemble).await;
+        let line = Line::to(&cluster.ensemble).await;
         let (heard, hears) = std::sync::mpsc::channel();
         let monitor = ClientRunningMonitor::builder(&line.address, cluster.identity())
             .session(SESSION)

@@ -7,12 +7,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use lockkeeper_canal::{
-    BatchId, CanalConnectorBuilder, ClientIdentity, ClientRunningMonitor,
+    BatchId, CanalConnectorBuilder, ClientIdentity, ClientRunningData, ClientRunningMonitor,
     ClientRunningMonitorBuilder, ClusterCanalConnector, ClusterNodeAccessStrategy, EventType,
     Filter, Message,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use zookeeper_client::Client;
 
 use crate::contract::{Database as _, Order};
@@ -21,7 +19,7 @@ use crate::real::{MariaDb, password, variable};
 /// A guard against a hang, not a measure.
 pub(super) const HANG: Duration = Duration::from_secs(90);
 /// The session of the clients under test.
-pub(super) const SESSION: Duration = Duration::from_secs(3);
+pub(super) const SESSION: Duration = Duration::from_secs(4);
 
 /// Destinations that no test uses at the moment.
 static FREE: Mutex<Option<Vec<String>>> = Mutex::new(None);
@@ -103,15 +101,40 @@ impl Cluster {
         &self,
         monitor: &ClientRunningMonitor,
     ) -> ClusterCanalConnector {
-        let strategy = ClusterNodeAccessStrategy::connect(&self.ensemble, &self.destination);
+        let builder = self.builder(monitor).await;
+        builder.build_cluster().unwrap()
+    }
+
+    /// Settings of a client that shares its turns by this monitor.
+    pub(super) async fn builder(&self, monitor: &ClientRunningMonitor) -> CanalConnectorBuilder {
         CanalConnectorBuilder::new(self.identity())
-            .access_strategy(strategy.await.unwrap())
+            .access_strategy(self.servers().await)
             .credentials(&self.user, &*self.password)
-            .request_timeout(Duration::from_secs(5))
+            .request_timeout(Duration::from_secs(15))
             .running_monitor(monitor)
             .retry(60, Duration::from_millis(50), Duration::from_secs(1))
-            .build_cluster()
-            .unwrap()
+    }
+
+    /// The servers, as ZooKeeper names them.
+    pub(super) async fn servers(&self) -> ClusterNodeAccessStrategy {
+        let strategy = ClusterNodeAccessStrategy::connect(&self.ensemble, &self.destination);
+        strategy.await.unwrap()
+    }
+
+    /// What stands in the running node.
+    pub(super) async fn holder(&self) -> ClientRunningData {
+        let zookeeper = self.zookeeper().await;
+        let (data, _) = zookeeper.get_data(&self.running()).await.unwrap();
+        ClientRunningData::from_json(&data).unwrap()
+    }
+
+    /// As an administrator takes the turn from whoever has it.
+    pub(super) async fn release(&self) {
+        let mut data = self.holder().await;
+        data.active = false;
+        let zookeeper = self.zookeeper().await;
+        let released = zookeeper.set_data(&self.running(), &data.to_json(), None);
+        released.await.unwrap();
     }
 
     pub(super) async fn zookeeper(&self) -> Client {
@@ -198,46 +221,4 @@ pub(super) fn ids(message: &Message, table: (&str, &str)) -> Vec<u64> {
         }
     }
     ids
-}
-
-/// A line to a server that can be cut, so that nothing passes, and mended.
-pub(super) struct Line {
-    pub(super) address: String,
-    whole: watch::Sender<bool>,
-}
-
-impl Line {
-    pub(super) async fn to(server: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let (whole, seen) = watch::channel(true);
-        let server = server.to_owned();
-        tokio::spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                tokio::spawn(carry(near, server.clone(), seen.clone()));
-            }
-        });
-        Self { address, whole }
-    }
-
-    pub(super) fn cut(&self) {
-        self.whole.send_replace(false);
-    }
-
-    pub(super) fn mend(&self) {
-        self.whole.send_replace(true);
-    }
-}
-
-async fn carry(mut near: TcpStream, server: String, mut whole: watch::Receiver<bool>) {
-    if !*whole.borrow() {
-        return;
-    }
-    let Ok(mut far) = TcpStream::connect(server).await else {
-        return;
-    };
-    tokio::select! {
-        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-        _ = whole.wait_for(|whole| !whole) => {}
-    }
 }

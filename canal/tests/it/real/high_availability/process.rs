@@ -11,23 +11,26 @@ use lockkeeper_canal::{CanalError, Filter};
 use tokio::sync::mpsc;
 
 use super::cluster::{Cluster, HANG, ids};
+use super::outage::follow_nobody;
 use crate::contract::Database as _;
-use crate::real::MariaDb;
+use crate::real::{MariaDb, variable};
 
 const DESTINATION: &str = "LOCKKEEPER_TEST_DESTINATION";
 const SCHEMA: &str = "LOCKKEEPER_TEST_SCHEMA";
+const SERVER: &str = "LOCKKEEPER_TEST_SERVER";
 
 /// The process, from outside.
 pub(super) struct Process {
     child: Child,
     lines: mpsc::UnboundedReceiver<String>,
     rows: VecDeque<u64>,
+    again: usize,
 }
 
 impl Process {
     pub(super) fn start(cluster: &Cluster, database: &Arc<MariaDb>) -> Self {
         let test = "real::high_availability::a_client_process";
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--ignored", "--nocapture"])
             .env(DESTINATION, &cluster.destination)
             .env(SCHEMA, database.table().0)
@@ -35,6 +38,67 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        Self::of(child)
+    }
+
+    /// One whose Canal server is away: see [`follow_nobody`].
+    pub(super) fn without_server(cluster: &Cluster, address: &str) -> Self {
+        let test = "real::high_availability::a_client_process";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(DESTINATION, &cluster.destination)
+            .env(SERVER, address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self::of(child)
+    }
+
+    /// Waits for a count that it says.
+    pub(super) async fn count(&mut self, name: &str) -> u64 {
+        let start = format!("count {name} ");
+        loop {
+            if let Some(count) = self.line().await.strip_prefix(&start) {
+                return count.parse().unwrap();
+            }
+        }
+    }
+
+    /// Canal's own Java client, on the same destination. Says the same, but that its `standby` is
+    /// also what it says before it knows.
+    pub(super) fn java(cluster: &Cluster, database: &Arc<MariaDb>) -> Self {
+        Self::java_at(
+            &format!("zookeeper={}", cluster.ensemble),
+            cluster,
+            database,
+        )
+    }
+
+    /// The same, straight to a server: it knows of no turns.
+    pub(super) fn java_without_turns(
+        server: &str,
+        cluster: &Cluster,
+        database: &Arc<MariaDb>,
+    ) -> Self {
+        Self::java_at(&format!("server={server}"), cluster, database)
+    }
+
+    fn java_at(at: &str, cluster: &Cluster, database: &Arc<MariaDb>) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/services/java");
+        let password = variable("LOCKKEEPER_CANAL_PASSWORD_FILE").unwrap();
+        let user = variable("LOCKKEEPER_CANAL_USER").unwrap();
+        let child = Command::new(script)
+            .args(["ReferenceClient", at, &cluster.destination])
+            .args([&*user, &*password, database.table().0])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self::of(child)
+    }
+
+    fn of(mut child: Child) -> Self {
         let output = BufReader::new(child.stdout.take().unwrap());
         let (told, lines) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
@@ -48,6 +112,7 @@ impl Process {
             child,
             lines,
             rows: VecDeque::new(),
+            again: 0,
         }
     }
 
@@ -62,6 +127,25 @@ impl Process {
         if let Some(row) = line.strip_prefix("row ") {
             self.rows.push_back(row.parse().unwrap());
         }
+        if line == "again" {
+            self.again += 1;
+        }
+    }
+
+    /// Waits until it says a row, which it is not asked for any more then.
+    pub(super) async fn row(&mut self) -> u64 {
+        loop {
+            if let Some(row) = self.rows.pop_front() {
+                return row;
+            }
+            let line = self.line().await;
+            self.take(&line);
+        }
+    }
+
+    /// How often it has noticed that everything comes again.
+    pub(super) fn noticed(&self) -> usize {
+        self.again
     }
 
     /// Waits until it says what its role is.
@@ -128,6 +212,10 @@ impl Drop for Process {
 /// The process, from inside: takes part until its input ends.
 pub(super) fn run() {
     let destination = std::env::var(DESTINATION).expect("run by another test");
+    if let Ok(server) = std::env::var(SERVER) {
+        let ensemble = variable("LOCKKEEPER_ZOOKEEPER").unwrap();
+        return actix_rt::System::new().block_on(follow_nobody(&ensemble, &destination, &server));
+    }
     let schema = std::env::var(SCHEMA).unwrap();
     let (ended, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(|| {
@@ -143,7 +231,7 @@ pub(super) fn run() {
     });
 }
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}").unwrap();
     output.flush().unwrap();
@@ -155,7 +243,7 @@ async fn follow(cluster: &Cluster, schema: &str) -> CanalError {
         .subscribe(&Filter::table(schema, "orders"))
         .await
         .unwrap();
-    let mut role = "";
+    let (mut role, mut epoch) = ("", connector.epoch());
     loop {
         let result = connector.get_without_ack(1000, None).await;
         let now = match &result {
@@ -167,6 +255,9 @@ async fn follow(cluster: &Cluster, schema: &str) -> CanalError {
         }
         match result {
             Ok(Some(message)) => {
+                if std::mem::replace(&mut epoch, message.id().epoch()) != epoch {
+                    say("again");
+                }
                 for id in ids(&message, (schema, "orders")) {
                     say(&format!("row {id}"));
                 }
