@@ -20,7 +20,7 @@ mod stall;
 mod status;
 
 pub use actor::{Batch, BatchResult, CanalConnector, GetStatus, Pause, Resume, Stop, WaitForEnd};
-#[cfg(feature = "zookeeper")]
+#[cfg(any(feature = "zookeeper", feature = "mq", feature = "sql"))]
 pub(crate) use backoff::Backoff;
 pub use builder::CanalConnectorBuilder;
 pub use cluster::ClusterCanalConnector;
@@ -28,5 +28,7 @@ pub use connectors::CanalConnectors;
 pub use rows::{DeadRow, DecodedBatch, DecodedChange, DecodedRow, OnDecodeError, RowDecoding};
 pub use settings::CanalConnectorSettings;
 pub use simple::SimpleCanalConnector;
+#[cfg(feature = "mq")]
+pub(crate) use simple::first_epoch;
 pub use stall::{BinlogAnswer, BinlogPosition, BinlogProbe};
 pub use status::{ConnectorEnd, ConnectorState, ConnectorStatus};

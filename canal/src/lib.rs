@@ -49,6 +49,9 @@
 //!
 //! | feature | brings | default |
 //! |---|---|---|
+//! | `kafka` | `mq::KafkaForwarder` and `mq::KafkaConnector`: Kafka in both directions | no |
+//! | `mq` | [`mq`]'s actors over the traits `MqProducer` and `MqConsumer`, for any message queue | no |
+//! | `sql` | `SnapshotThenStream`: the rows from before, and then the stream | no |
 //! | `testing` | `testing::CanalServer`, a server within the process, for tests | no |
 //! | `zookeeper` | `ClusterNodeAccessStrategy`, which finds the servers of a cluster, and `ClientRunningMonitor`, by which one of several clients is served | no |
 //!
@@ -65,6 +68,7 @@
 //! | `transaction` | transactions, put together across batches |
 //! | `filter` | which tables to ask for |
 //! | `identity`, `error` | who asks; what can go wrong |
+//! | `mq` (feature `mq`) | message queues: batches to them, and from them |
 //! | `testing` (feature `testing`) | a server within the process, for tests |
 
 mod access;
@@ -74,6 +78,8 @@ mod error;
 mod filter;
 mod identity;
 mod message;
+#[cfg(feature = "mq")]
+pub mod mq;
 pub mod prelude;
 mod protocol;
 #[cfg_attr(

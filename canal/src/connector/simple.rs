@@ -462,7 +462,7 @@ impl SimpleCanalConnector {
 /// The epoch below all of a new connector's. Each connector has a range of its own, so that no two
 /// batches of a process have the same [`BatchId`], also when a connector replaces another and the
 /// server's numbers begin again.
-fn first_epoch() -> u64 {
+pub(crate) fn first_epoch() -> u64 {
     static CONNECTORS: AtomicU64 = AtomicU64::new(1);
     CONNECTORS.fetch_add(1, Ordering::Relaxed) << 32
 }

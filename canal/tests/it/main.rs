@@ -8,6 +8,8 @@ mod contract;
 mod decoding;
 mod embedded;
 mod faults;
+#[cfg(feature = "mq")]
+mod mq;
 mod peer;
 mod real;
 mod repair;

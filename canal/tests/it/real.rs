@@ -16,6 +16,8 @@ every_contract!(on_the_real_server);
 mod cluster;
 #[cfg(feature = "zookeeper")]
 mod high_availability;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod statements;
 mod values;
 

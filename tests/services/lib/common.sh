@@ -14,7 +14,7 @@ write_file() { # FILE: stdin, by rename
 # --- the services of a DIR ---------------------------------------------------------------------------------
 
 # in the order of starting; stopping goes the other way
-ALL_SERVICES=(mariadb zookeeper redis etcd canal canal-ha-1 canal-ha-2)
+ALL_SERVICES=(mariadb zookeeper redis etcd canal canal-ha-1 canal-ha-2 kafka)
 
 is_service() {
   local name

@@ -1,6 +1,6 @@
 # Installs what the services need and the machine lacks, and says beforehand how much it fetches. Sourced.
 
-# Shared by all DIRs: the server's jars, about 45 MB.
+# Shared by all DIRs: the servers' jars, about 45 MB for Canal and as much for Kafka.
 CACHE=${LOCKKEEPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lockkeeper}
 
 # Debian puts servers where only root looks
@@ -15,7 +15,7 @@ java_release() {
 
 install_missing() {
   local packages=() jars
-  jars=$(jars_folder)
+  jars=$(jars_folder canal-node)
   if ! command -v mariadbd >/dev/null || ! command -v mariadb-install-db >/dev/null; then
     packages+=(mariadb-server-core)
   fi
@@ -29,7 +29,15 @@ install_missing() {
   missing_protoc packages
   [ -e "$jars/complete" ] || command -v mvn >/dev/null || packages+=(maven)
   if ((${#packages[@]} > 0)); then install_packages "${packages[@]}"; fi
-  build_jars "$jars"
+  install_canal
+}
+
+install_canal() { build_jars canal-node "the Canal server" 62; }
+
+# What the broker needs besides, when one is wanted.
+install_kafka() {
+  [ -e "$(jars_folder kafka-node)/complete" ] || command -v mvn >/dev/null || install_packages maven
+  build_jars kafka-node "the Kafka broker" 46
 }
 
 # What the feature `etcd` needs to be built: protoc, and the well-known types beside it.
@@ -70,29 +78,31 @@ install_packages() {
 }
 
 # The folder's name carries what the jars are made of, so that a change of the launcher is built anew.
-jars_folder() {
+jars_folder() { # NODE
   local digest
-  digest=$(cd "$HERE/canal-node" && find . -type f -not -path './target/*' -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum)
-  echo "$CACHE/canal-node-${digest:0:16}"
+  digest=$(cd "$HERE/$1" && find . -type f -not -path './target/*' -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum)
+  echo "$CACHE/$1-${digest:0:16}"
 }
 
-# build_jars FOLDER: Canal, ZooKeeper and our launcher, once per machine and version
+# build_jars NODE WHAT MEGABYTES: what NODE's pom.xml names, and our launcher if it has one, once per machine
+# and version
 build_jars() {
-  local jars=$1 work trust=()
+  local jars work trust=()
+  jars=$(jars_folder "$1")
   [ -e "$jars/complete" ] && return
   mkdir -p "$CACHE"
   (
     flock -w 900 8 || die "another build has held $CACHE/build.lock for 15 minutes"
     [ -e "$jars/complete" ] && exit
-    say "building the Canal server into $jars; Maven fetches up to 62 MB, less what its local repository has"
+    say "building $2 into $jars; Maven fetches up to $3 MB, less what its local repository has"
     work=$(mktemp -d "$CACHE/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    maven "$work" || {
+    maven "$1" "$work" || {
       say "Maven failed; trying once more, with the certificates that the system trusts"
       mapfile -t trust < <(trust_the_system "$work/trust.p12")
-      maven "$work" "${trust[@]}"
-    } || die "Maven could not build the Canal server (its words are above)"
-    cp "$work/target/canal-node.jar" "$work/jars/"
+      maven "$1" "$work" "${trust[@]}"
+    } || die "Maven could not build $2 (its words are above)"
+    cp "$work/target/$1.jar" "$work/jars/"
     touch "$work/jars/complete"
     rm -rf "$jars"
     mv "$work/jars" "$jars"
@@ -106,7 +116,7 @@ trust_the_system() { # STORE
   printf '%s\n' "-Djavax.net.ssl.trustStore=$1" -Djavax.net.ssl.trustStorePassword=changeit
 }
 
-maven() { # WORK [OPTION...]
-  mvn -q -B -Dstyle.color=never -f "$HERE/canal-node/pom.xml" -Dbuild.dir="$1/target" -Djars.dir="$1/jars" \
-    -Dmaven.wagon.http.retryHandler.count=5 "${@:2}" package >&2
+maven() { # NODE WORK [OPTION...]
+  mvn -q -B -Dstyle.color=never -f "$HERE/$1/pom.xml" -Dbuild.dir="$2/target" -Djars.dir="$2/jars" \
+    -Dmaven.wagon.http.retryHandler.count=5 "${@:3}" package >&2
 }

@@ -9,7 +9,7 @@ java_service() {
   launch "$name" "${log%.log}.out" java -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true \
     --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.util=ALL-UNNAMED \
     -Dlogback.configurationFile="$HERE/canal-node/logback.xml" -Dlockkeeper.log="$log" -Dlockkeeper.level="$level" \
-    -cp "$(jars_folder)/*" "$@"
+    -cp "$(jars_folder canal-node)/*" "$@"
 }
 
 # --- ZooKeeper ---------------------------------------------------------------------------------------------

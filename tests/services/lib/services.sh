@@ -5,6 +5,7 @@
 . "$HERE/lib/java.sh"
 . "$HERE/lib/redis.sh"
 . "$HERE/lib/etcd.sh"
+. "$HERE/lib/kafka.sh"
 
 # Starts a service unless it runs. A record whose process is gone, by kill -9 or a reboot, counts as not running;
 # one that runs may have been started by a call that was killed while it waited.
@@ -25,6 +26,7 @@ await_service() { # NAME
     zookeeper) wait_ready zookeeper 30 "$DIR/zookeeper/zookeeper.log" zookeeper_answers ;;
     redis) wait_ready redis 30 "$DIR/redis/redis.log" redis_answers ;;
     etcd) wait_ready etcd 60 "$DIR/etcd/etcd.log" etcd_answers ;;
+    kafka) wait_ready kafka 90 "$DIR/kafka/kafka.log" kafka_answers ;;
     canal*) wait_ready "$1" 90 "$DIR/$1/canal.log" canal_answers "$1" ;;
   esac
 }
@@ -40,6 +42,10 @@ print_addresses() {
   if alive zookeeper; then echo "LOCKKEEPER_ZOOKEEPER=$(address zookeeper)"; fi
   if alive redis; then echo "LOCKKEEPER_REDIS=$(address redis)"; fi
   if alive etcd; then echo "LOCKKEEPER_ETCD=$(address etcd)"; fi
+  if alive kafka; then
+    echo "LOCKKEEPER_KAFKA=$(address kafka)"
+    echo "LOCKKEEPER_KAFKA_BETWEEN=127.0.0.1:$(<"$DIR/kafka/between-port"),127.0.0.1:$(<"$DIR/kafka/behind-port")"
+  fi
   if alive canal || alive canal-ha-1; then
     echo "LOCKKEEPER_CANAL_USER=canal"
     echo "LOCKKEEPER_CANAL_PASSWORD_FILE=$DIR/canal-password"
