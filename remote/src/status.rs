@@ -24,7 +24,11 @@ impl StatusSource for Shared {
             } else {
                 "being left"
             };
-            snapshot = snapshot.with(format!("peer {name}"), is_usable);
+            let (to_peer, from_peer) = link.in_flight();
+            snapshot = snapshot
+                .with(format!("peer {name}"), is_usable)
+                .with(format!("calls in flight to {name}"), to_peer)
+                .with(format!("calls in flight from {name}"), from_peer);
         }
         for (reason, count) in refusals.counts {
             snapshot = snapshot.with(format!("refused: {reason}"), count);

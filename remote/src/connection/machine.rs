@@ -183,6 +183,11 @@ impl<H: Host> Connection<H> {
         self.calls.len()
     }
 
+    /// Calls of the peer that have no answer yet.
+    pub(crate) fn calls_served(&self) -> usize {
+        self.serving.calls()
+    }
+
     fn wrote(&mut self, size: usize) {
         self.outgoing.wrote(size);
         while let Some((end, ..)) = self.tells.front()

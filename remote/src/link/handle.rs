@@ -1,7 +1,7 @@
 //! What callers hold of a connection, on whatever thread they are.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -95,6 +95,9 @@ pub(crate) struct LinkHandle {
     large_room: Semaphore,
     room_limit: u32,
     next_call: AtomicU32,
+    /// Calls that have no answer yet, to the peer and from it, as of the task's last turn.
+    calls_out: AtomicUsize,
+    calls_in: AtomicUsize,
     retired: AtomicBool,
     loss: OnceLock<Loss>,
     closed: CancellationToken,
@@ -117,6 +120,8 @@ impl LinkHandle {
             large_room: Semaphore::new(room),
             room_limit,
             next_call: AtomicU32::new(1),
+            calls_out: AtomicUsize::new(0),
+            calls_in: AtomicUsize::new(0),
             retired: AtomicBool::new(false),
             loss: OnceLock::new(),
             closed: CancellationToken::new(),
@@ -137,6 +142,19 @@ impl LinkHandle {
     pub(crate) fn takes_trace(&self, size: usize) -> bool {
         let limit = usize::try_from(self.frame_limit).unwrap_or(usize::MAX);
         self.peer.version >= TRACES_SINCE && size.saturating_add(TRACE) <= limit
+    }
+
+    pub(super) fn set_in_flight(&self, to_peer: usize, from_peer: usize) {
+        self.calls_out.store(to_peer, Ordering::Relaxed);
+        self.calls_in.store(from_peer, Ordering::Relaxed);
+    }
+
+    /// Calls to the peer, and from it, that have no answer yet.
+    pub(crate) fn in_flight(&self) -> (usize, usize) {
+        (
+            self.calls_out.load(Ordering::Relaxed),
+            self.calls_in.load(Ordering::Relaxed),
+        )
     }
 
     /// Whether new calls may go here.

@@ -157,7 +157,10 @@ impl LinkTask {
             self.collect();
             self.write();
             self.meters.received(self.stream.take_received());
-            self.meters.calls(self.machine.calls_in_flight());
+            let calls = self.machine.calls_in_flight();
+            self.meters.calls(calls);
+            self.handle
+                .set_in_flight(calls, self.machine.calls_served());
         }
         self.finish().await;
     }

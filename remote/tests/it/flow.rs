@@ -1,13 +1,20 @@
-//! One-way messages to a slow endpoint in another process: taken or `Full`, none lost, and memory
-//! stays bounded. `LOCKKEEPER_FLOW_SECONDS=60` makes it the long run.
+//! Calls and one-way messages to a slow endpoint in another process: each taken or `Full`, none lost,
+//! memory bounded on both sides, and the connection's other calls hardly later than without them.
+//!
+//! The long run, whose figures are in `docs/rpc-flow.md`:
+//! `LOCKKEEPER_FLOW_SECONDS=60 cargo test --release -p lockkeeper-remote --test it -- --exact \
+//! flow::both_ways_of_sending_stay_within_their_bounds --nocapture`
 
-use std::time::{Duration, Instant};
+mod caller;
+mod latency;
+
+use std::process::Command;
+use std::time::Duration;
 
 use actix::prelude::*;
 use lockkeeper_core::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::peer::Peer;
 use crate::support::*;
 
 /// A kibibyte of work, one way.
@@ -15,21 +22,38 @@ use crate::support::*;
 #[rtype(result = "()")]
 pub struct Work(pub String);
 
-/// How much work was done.
+/// A kibibyte of work, with an answer.
 #[derive(Message, Serialize, Deserialize)]
-#[rtype(result = "u64")]
+#[rtype(result = "()")]
+pub struct Job(pub String);
+
+/// How many one-way messages and calls were handled.
+#[derive(Message, Serialize, Deserialize)]
+#[rtype(result = "(u64, u64)")]
 pub struct Done;
 
 rpc_gateway! {
     /// What a slow endpoint is asked.
-    pub WorkGateway("test.Work", version = 1) { Work, Done }
+    pub WorkGateway("test.Work", version = 1) { Work, Job, Done }
 }
 
 /// Takes a while for each piece of work, on its own thread.
-#[derive(RpcEndpoint, Default)]
+#[derive(RpcEndpoint)]
 #[rpc(gateways(WorkGateway))]
 pub struct Slow {
-    done: u64,
+    pub pause: Duration,
+    pub works: u64,
+    pub jobs: u64,
+}
+
+impl Slow {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it holds its thread: slowness is the test"
+    )]
+    fn work(&self) {
+        std::thread::sleep(self.pause);
+    }
 }
 
 impl Actor for Slow {
@@ -39,66 +63,90 @@ impl Actor for Slow {
 impl Handler<Work> for Slow {
     type Result = ();
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it holds its thread: slowness is the test"
-    )]
     fn handle(&mut self, _: Work, _: &mut Context<Self>) {
-        std::thread::sleep(Duration::from_millis(1));
-        self.done += 1;
+        self.work();
+        self.works += 1;
+    }
+}
+
+impl Handler<Job> for Slow {
+    type Result = ();
+
+    fn handle(&mut self, _: Job, _: &mut Context<Self>) {
+        self.work();
+        self.jobs += 1;
     }
 }
 
 impl Handler<Done> for Slow {
-    type Result = u64;
+    type Result = MessageResult<Done>;
 
-    fn handle(&mut self, Done: Done, _: &mut Context<Self>) -> u64 {
-        self.done
+    fn handle(&mut self, Done: Done, _: &mut Context<Self>) -> MessageResult<Done> {
+        MessageResult((self.works, self.jobs))
     }
 }
 
-fn seconds() -> Duration {
-    let set = std::env::var("LOCKKEEPER_FLOW_SECONDS");
-    Duration::from_secs(set.map_or(2, |seconds| seconds.parse().unwrap()))
+/// A large text, of which only the size comes back.
+#[derive(Message, Serialize, Deserialize)]
+#[rtype(result = "u64")]
+pub struct Bulk(pub String);
+
+rpc_gateway! {
+    /// What takes large messages.
+    pub BulkGateway("test.Bulk", version = 1) { Bulk }
+}
+
+/// Takes large messages.
+#[derive(RpcEndpoint, Default)]
+#[rpc(gateways(BulkGateway))]
+pub struct Store;
+
+impl Actor for Store {
+    type Context = Context<Self>;
+}
+
+impl Handler<Bulk> for Store {
+    type Result = u64;
+
+    fn handle(&mut self, Bulk(text): Bulk, _: &mut Context<Self>) -> u64 {
+        u64::try_from(text.len()).unwrap()
+    }
+}
+
+/// Where to say what was measured, one `name value unit` a line.
+const FIGURES: &str = "FIGURE ";
+
+async fn in_a_process_of_its_own(test: &'static str) -> String {
+    let child = tokio::task::spawn_blocking(move || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(caller::ALONE, "1")
+            .output()
+            .unwrap()
+    });
+    let child = child.await.unwrap();
+    let (said, errors) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    assert!(
+        child.status.success() && said.contains(FIGURES),
+        "{said}{errors}"
+    );
+    for figure in said.lines().filter_map(|line| line.split_once(FIGURES)) {
+        println!("{}", figure.1);
+    }
+    said.into_owned()
 }
 
 #[actix::test]
-async fn every_one_way_message_is_taken_or_full_and_what_is_taken_is_handled() {
-    let peer = Peer::start();
-    let service = service().await;
-    let slow = service
-        .connect::<WorkGateway>(&peer.endpoint("slow"))
-        .await
-        .unwrap();
-    let counter = service
-        .connect::<CounterGateway>(&peer.address)
-        .await
-        .unwrap();
-    let (mut taken, mut full) = (0_u64, 0_u64);
-    let mut send = |work: &Gateway<WorkGateway>| match work.try_send(Work("x".repeat(1024))) {
-        Ok(()) => taken += 1,
-        Err(error) => {
-            assert_eq!(error.kind(), RpcErrorKind::Full, "{error}");
-            full += 1;
-        }
-    };
-    // A burst, and then as fast as credit comes back.
-    for _ in 0..100_000 {
-        send(&slow);
-    }
-    let begun = Instant::now();
-    while begun.elapsed() < seconds() {
-        for _ in 0..10 {
-            send(&slow);
-        }
-        // Another endpoint of the same connection answers all the while.
-        assert_answers(&counter).await;
-    }
-    assert!(full > 0, "nothing was ever full");
-    assert!(peer.peak_memory_bytes() < 128 << 20);
-    // Behind all that were taken.
-    let handled = slow.send(Done).timeout(Duration::from_secs(60)).await;
-    assert_eq!(handled.unwrap(), taken);
+async fn both_ways_of_sending_stay_within_their_bounds() {
+    in_a_process_of_its_own("flow::caller::floods").await;
+}
+
+#[actix::test]
+async fn a_transfer_of_64_mib_hardly_delays_a_small_call() {
+    in_a_process_of_its_own("flow::caller::transfers").await;
 }
 
 #[actix::test]

@@ -13,6 +13,7 @@ mod fencing;
 mod flow;
 mod handshake;
 mod hostile;
+mod leaks;
 mod peer;
 mod processes;
 mod python;
