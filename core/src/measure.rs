@@ -8,13 +8,16 @@
 //! | `lockkeeper_rpc_handle_seconds` | histogram, s | endpoint, method | the time from the handler's begin to its answer |
 //! | `lockkeeper_rpc_message_bytes_total` | counter, bytes | endpoint, method | encoded messages that came in |
 //! | `lockkeeper_rpc_reply_bytes_total` | counter, bytes | endpoint, method | encoded replies that went out |
+//! | `lockkeeper_rpc_queue_age_seconds` | gauge, s | endpoint | how long the oldest call has waited that waits now |
+//! | `lockkeeper_rpc_queue_messages` | gauge | endpoint | calls that wait now |
 //! | `lockkeeper_rpc_in_flight` | gauge | endpoint | calls whose handler has returned a future that is not done |
 //! | `lockkeeper_rpc_refused_total` | counter | reason | calls that were answered with an error before or instead of a reply |
 //! | `lockkeeper_rpc_dead_letters_total` | counter | reason | one-way messages that were not handled |
 //! | `lockkeeper_rpc_stalls_total` | counter | endpoint, method | handlers that held their arbiter longer than [`watchdog`](crate::RpcServiceBuilder::watchdog) allows |
 //!
-//! The age and the number of what waits now are in the endpoint's
-//! [`StatusSource`](crate::status::StatusSource).
+//! The gauges of the queue are set by the [`watchdog`](crate::RpcServiceBuilder::watchdog), four times
+//! within its limit, and stand still without one. The endpoint's
+//! [`StatusSource`](crate::status::StatusSource) has the same as of the moment.
 
 use std::time::Duration;
 
@@ -57,6 +60,34 @@ impl MethodMetrics {
     /// For replies, which are encoded where the method is not at hand.
     pub(crate) fn reply_bytes(&self) -> Counter {
         self.reply_bytes.clone()
+    }
+}
+
+/// What waits at one endpoint, as the watchdog sees it.
+pub(crate) struct QueueMetrics {
+    age: Gauge,
+    messages: Gauge,
+}
+
+impl QueueMetrics {
+    pub(crate) fn new(endpoint: &str) -> Self {
+        let endpoint = || endpoint.to_owned();
+        Self {
+            age: gauge!("lockkeeper_rpc_queue_age_seconds", "endpoint" => endpoint()),
+            messages: gauge!("lockkeeper_rpc_queue_messages", "endpoint" => endpoint()),
+        }
+    }
+
+    pub(crate) fn seen(&self, age: Duration, messages: usize) {
+        self.age.set(age.as_secs_f64());
+        let messages = u32::try_from(messages).unwrap_or(u32::MAX);
+        self.messages.set(messages);
+    }
+}
+
+impl Drop for QueueMetrics {
+    fn drop(&mut self) {
+        self.seen(Duration::ZERO, 0);
     }
 }
 

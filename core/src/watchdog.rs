@@ -52,6 +52,9 @@ pub(crate) trait Watched: Send + Sync {
     /// The present actor's activity.
     fn activity(&self) -> (u64, Option<usize>);
 
+    /// The watchdog has come by.
+    fn looked_at(&self);
+
     /// The actor has run for so long without a pause.
     fn stalled(&self, method: Option<usize>, since: Duration);
 }
@@ -121,14 +124,16 @@ impl Watchdog {
 fn look_around(kennel: &Weak<Mutex<Kennel>>, limit: Duration) {
     let pause = (limit / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
     while let Some(living) = kennel.upgrade() {
-        let mut stalls = Vec::new();
+        let (mut stalls, mut living_endpoints) = (Vec::new(), Vec::new());
         {
             let mut kennel = living.lock().unwrap_or_else(PoisonError::into_inner);
             kennel
                 .watched
                 .retain_mut(|entry| match entry.endpoint.upgrade() {
                     Some(endpoint) => {
-                        stalls.extend(look(entry, &*endpoint, limit).map(|s| (endpoint, s)));
+                        let stall = look(entry, &*endpoint, limit);
+                        stalls.extend(stall.map(|stall| (Arc::clone(&endpoint), stall)));
+                        living_endpoints.push(endpoint);
                         true
                     }
                     None => false,
@@ -139,6 +144,9 @@ fn look_around(kennel: &Weak<Mutex<Kennel>>, limit: Duration) {
             }
         }
         drop(living);
+        for endpoint in living_endpoints {
+            endpoint.looked_at();
+        }
         for (endpoint, (method, since)) in stalls {
             endpoint.stalled(method, since);
         }

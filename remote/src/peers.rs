@@ -181,3 +181,30 @@ impl fmt::Debug for Peers {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_attempts_double_with_jitter_up_to_the_limit_and_end_with_a_success() {
+        let (first, limit) = (Duration::from_millis(50), Duration::from_secs(2));
+        let now = Instant::now();
+        let mut pause = Pause::default();
+        let mut seen = std::collections::BTreeSet::new();
+        for attempt in 0..40 {
+            pause.failed(now, first, limit);
+            let whole = first.saturating_mul(1 << attempt.min(16)).min(limit);
+            let waited = pause.until.unwrap() - now;
+            assert!(
+                whole / 2 <= waited && waited <= whole,
+                "{attempt}: {waited:?}"
+            );
+            seen.insert(waited);
+        }
+        // Thirty pauses of the limit's length, and no two processes dial at once.
+        assert!(seen.len() > 20, "{seen:?}");
+        pause.succeeded();
+        assert_eq!((pause.attempts, pause.until), (0, None));
+    }
+}

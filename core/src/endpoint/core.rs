@@ -28,7 +28,7 @@ use crate::{
     address::RpcAddress,
     dead_letter::DeadLetter,
     error::{RpcError, RpcErrorKind},
-    measure::{self, MethodMetrics},
+    measure::{self, MethodMetrics, QueueMetrics},
     service::Shared,
     status::StatusEvent,
     token::FencingToken,
@@ -55,6 +55,7 @@ pub(crate) struct Core<A: RpcEndpoint> {
     pub(crate) methods: Vec<&'static Method<A>>,
     /// One for each of them.
     pub(crate) metrics: Vec<MethodMetrics>,
+    queue: QueueMetrics,
     in_flight: Gauge,
     pub(crate) status_events: broadcast::Sender<StatusEvent>,
     pub(crate) inbox: Inbox<A>,
@@ -107,12 +108,14 @@ impl<A: RpcEndpoint> Core<A> {
             .map(|method| MethodMetrics::new(name, method.name))
             .collect();
         let in_flight = measure::in_flight(name);
+        let queue = QueueMetrics::new(name);
         let core = Self {
             address,
             inbox: Inbox::new(shared.settings.inbox),
             shared,
             methods,
             metrics,
+            queue,
             in_flight,
             status_events: broadcast::Sender::new(STATUS_EVENTS),
             gateways,
@@ -373,6 +376,10 @@ impl<A: RpcEndpoint> Drop for Pending<A> {
 impl<A: RpcEndpoint> Watched for Core<A> {
     fn activity(&self) -> (u64, Option<usize>) {
         self.incarnation().activity.seen()
+    }
+
+    fn looked_at(&self) {
+        self.queue.seen(self.inbox.age(), self.inbox.waiting().0);
     }
 
     fn stalled(&self, method: Option<usize>, since: Duration) {

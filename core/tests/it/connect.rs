@@ -127,3 +127,73 @@ fn a_gateway_learns_the_cause_of_its_endpoints_end() {
         );
     });
 }
+
+/// A gateway that has all of another one and more, as Flink's gateways extend each other.
+mod extended {
+    use actix::prelude::*;
+    use lockkeeper_core::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    use crate::support::{Add, AddGateway};
+
+    #[derive(Message, Serialize, Deserialize)]
+    #[rtype(result = "i64")]
+    pub struct Double;
+
+    rpc_gateway! {
+        /// All of `AddGateway`, and `Double`.
+        pub DoubleGateway("test.Double", version = 1) { Add, Double }
+    }
+
+    #[derive(RpcEndpoint, Default)]
+    #[rpc(gateways(AddGateway, DoubleGateway))]
+    pub struct Doubler(i64);
+
+    impl Actor for Doubler {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<Add> for Doubler {
+        type Result = i64;
+
+        fn handle(&mut self, Add(n): Add, _: &mut Context<Self>) -> i64 {
+            self.0 += n;
+            self.0
+        }
+    }
+
+    impl Handler<Double> for Doubler {
+        type Result = i64;
+
+        fn handle(&mut self, _: Double, _: &mut Context<Self>) -> i64 {
+            self.0 *= 2;
+            self.0
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_extends_anothers_gateway_serves_both() {
+    use extended::{Double, DoubleGateway, Doubler};
+    run(async {
+        let service = service();
+        let server = service
+            .start_server("double", Doubler::default())
+            .await
+            .unwrap();
+        server.start().await.unwrap();
+        let base = service
+            .connect::<AddGateway>(&server.address())
+            .await
+            .unwrap();
+        let extended = service
+            .connect::<DoubleGateway>(&server.address())
+            .await
+            .unwrap();
+        assert_eq!(base.send(Add(2)).await.unwrap(), 2);
+        assert_eq!(extended.send(Add(1)).await.unwrap(), 3);
+        assert_eq!(extended.send(Double).await.unwrap(), 6);
+        let other = service.connect::<TestGateway>(&server.address()).await;
+        assert_eq!(kind(other), RpcErrorKind::WrongGateway);
+    });
+}

@@ -32,6 +32,23 @@ async fn garbage_instead_of_a_preface_closes_that_connection() {
 }
 
 #[tokio::test]
+async fn a_preface_over_its_limit_is_not_read() {
+    let server = Service::start().await;
+    let mut peer = HandPeer::dial(&server.authority()).await;
+    // More than 2,048 bytes announced: nobody waits for them, or keeps them.
+    peer.say(b"LOCKKEEP\x08\x01").await;
+    assert!(peer.hear_all().await.is_empty());
+    let refusals = &server.transport.shared().refusals;
+    let counted = async {
+        while !refusals.seen().counts.contains_key("other protocol") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, counted).await.unwrap();
+    assert_still_serves(&server).await;
+}
+
+#[tokio::test]
 async fn a_stranger_that_says_nothing_is_closed_after_the_handshakes_time() {
     let server = Service::start_with(|it| it.settings(quick_settings())).await;
     let mut peer = HandPeer::dial(&server.authority()).await;

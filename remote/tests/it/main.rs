@@ -11,6 +11,7 @@
 mod calls;
 mod fencing;
 mod flow;
+mod handles;
 mod handshake;
 mod hostile;
 mod leaks;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use lockkeeper_core::prelude::*;
 use lockkeeper_core::status::{StatusSnapshot, StatusValue};
@@ -45,11 +45,62 @@ async fn connections_and_refused_strangers_are_shown() {
     .await;
 }
 
-/// Counters by name; gauges are not looked at, for other tests share the recorder.
+/// Counters and gauges by name, and reason. Other tests share them, so they may be more than what one
+/// has caused.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
+struct Gauge(Arc<AtomicU64>);
+
+impl metrics::GaugeFn for Gauge {
+    fn increment(&self, value: f64) {
+        self.0.fetch_add(whole(value), Ordering::Relaxed);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.0.fetch_sub(whole(value), Ordering::Relaxed);
+    }
+
+    fn set(&self, _: f64) {}
+}
+
+/// Gauges count connections and calls.
+fn whole(value: f64) -> u64 {
+    (0_u32..)
+        .find(|whole| f64::from(*whole) >= value)
+        .unwrap()
+        .into()
+}
+
 impl Recorder {
+    /// The process' one recorder.
+    fn installed() -> Self {
+        static INSTALLED: LazyLock<Recorder> = LazyLock::new(|| {
+            let recorder = Recorder::default();
+            metrics::set_global_recorder(recorder.clone()).unwrap();
+            recorder
+        });
+        INSTALLED.clone()
+    }
+
+    fn cell(&self, key: &metrics::Key) -> Arc<AtomicU64> {
+        let mut name = key.name().to_owned();
+        for label in key.labels() {
+            name = format!("{name} {}", label.value());
+        }
+        Arc::clone(self.0.lock().unwrap().entry(name).or_default())
+    }
+
+    #[cfg(feature = "testing")]
+    async fn becomes_more_than(&self, name: &str, before: u64) {
+        soon(async {
+            while self.value(name) <= before {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
     fn value(&self, name: &str) -> u64 {
         let counters = self.0.lock().unwrap();
         counters
@@ -84,13 +135,11 @@ impl metrics::Recorder for Recorder {
     }
 
     fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
-        let mut counters = self.0.lock().unwrap();
-        let value = counters.entry(key.name().to_owned()).or_default();
-        metrics::Counter::from_arc(Arc::clone(value))
+        metrics::Counter::from_arc(self.cell(key))
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
-        metrics::Gauge::noop()
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::from_arc(Arc::new(Gauge(self.cell(key))))
     }
 
     fn register_histogram(
@@ -104,9 +153,7 @@ impl metrics::Recorder for Recorder {
 
 #[actix::test]
 async fn bytes_are_counted_in_both_directions() {
-    let recorder = Recorder::default();
-    // The process' one recorder: no other test here installs one.
-    metrics::set_global_recorder(recorder.clone()).unwrap();
+    let recorder = Recorder::installed();
     let (_one, server, two) = pair().await;
     let counter = two
         .connect::<CounterGateway>(&server.address())
@@ -126,4 +173,42 @@ async fn bytes_are_counted_in_both_directions() {
         })
         .await;
     }
+}
+
+#[cfg(feature = "testing")]
+#[actix::test]
+async fn connections_calls_reconnects_credits_and_refusals_are_counted() {
+    let recorder = Recorder::installed();
+    let (one, server, two) = pair().await;
+    let reconnects = recorder.value("lockkeeper_remote_reconnects_total");
+    let without_credit = recorder.value("lockkeeper_remote_without_credit_total");
+    let refused = recorder.value("lockkeeper_remote_refused_total HTTP");
+    let proxy = lockkeeper_remote::testing::FaultProxy::start("127.0.0.1", one.port().unwrap())
+        .await
+        .unwrap();
+    let counter = two
+        .connect::<CounterGateway>(&proxy.through(&server.address()))
+        .await
+        .unwrap();
+    let held = actix::spawn(counter.send(Hold));
+    let in_flight = "lockkeeper_remote_calls_in_flight";
+    recorder.becomes_more_than(in_flight, 0).await;
+    assert!(recorder.value("lockkeeper_remote_connections") > 0);
+    proxy.cut();
+    let lost = held.await.unwrap().unwrap_err();
+    assert_eq!(lost.kind(), RpcErrorKind::ConnectionLost);
+    assert_answers(&counter).await;
+    assert!(recorder.value("lockkeeper_remote_reconnects_total") > reconnects);
+    // More than all credit, while nothing of it can come back.
+    proxy.half_open(true);
+    while counter.try_send(Add(1)).is_ok() {}
+    assert!(recorder.value("lockkeeper_remote_without_credit_total") > without_credit);
+    proxy.half_open(false);
+    let mut stranger = tokio::net::TcpStream::connect(("127.0.0.1", one.port().unwrap()))
+        .await
+        .unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    recorder
+        .becomes_more_than("lockkeeper_remote_refused_total HTTP", refused)
+        .await;
 }
