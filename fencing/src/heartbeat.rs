@@ -1,6 +1,8 @@
 //! Heartbeats between endpoints: does the other *endpoint* still work?
 //!
-//! [`HeartbeatManager`] is a pure machine that an actor owns and feeds on its own thread, on
+//! [`Heartbeats`] is an actor that asks its targets through their gateways and tells an actor of yours
+//! what becomes of them; what it decides by is [`HeartbeatManager`], a pure machine, for endpoints that
+//! want to own it themselves. Either runs on the endpoint's own thread, on
 //! purpose: an actor that is stuck sends no beats (FLINK-9417). Flink's defaults, and three fixes:
 //! an answer to a question from before the target was monitored is ignored; when the *own* thread
 //! stood still, beats may be waiting in the own inbox, so nobody is declared dead in that tick; and
@@ -20,6 +22,13 @@
 //! assert_eq!(beats.next_tick(), clock.now().after(Duration::from_secs(10)));
 //! ```
 
+mod actor;
 mod manager;
+mod messages;
+
+pub use actor::Heartbeats;
+pub use messages::{
+    GetHeartbeats, Heard, HeartbeatEvent, HeartbeatKey, HeartbeatsState, Monitor, Unmonitor,
+};
 
 pub use manager::{HeartbeatAction, HeartbeatManager, HeartbeatOptions, InvalidHeartbeatOptions};

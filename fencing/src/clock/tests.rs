@@ -29,7 +29,7 @@ impl Counting for FromTheAnswer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn after_a_new_grant_no_effect_of_the_old_leader_takes_hold(script in scripts()) {

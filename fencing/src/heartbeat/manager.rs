@@ -84,11 +84,23 @@ pub struct HeartbeatManager<T> {
 
 #[derive(Clone, Debug)]
 struct Target {
+    /// It is asked; otherwise it says by itself that it lives.
+    is_asked: bool,
     /// Answers to earlier rounds are of a former time.
     first_round: u64,
     last_beat: Option<BootTime>,
     silent_until: BootTime,
     failures: u32,
+}
+
+impl Target {
+    /// Always true: it is there.
+    fn lives(&mut self, now: BootTime, timeout: Duration) -> bool {
+        self.last_beat = Some(now);
+        self.silent_until = now.after(timeout);
+        self.failures = 0;
+        true
+    }
 }
 
 impl<T: Ord + Clone> HeartbeatManager<T> {
@@ -114,9 +126,20 @@ impl<T: Ord + Clone> HeartbeatManager<T> {
 
     /// Begins to monitor a target; one that is monitored already goes on as it is.
     pub fn monitor(&mut self, target: T, now: BootTime) {
+        self.begin(target, now, true);
+    }
+
+    /// Begins to monitor a target that is not asked: it asks this side, and
+    /// [`heard`](Self::heard) is to be called with each of its questions.
+    pub fn listen(&mut self, target: T, now: BootTime) {
+        self.begin(target, now, false);
+    }
+
+    fn begin(&mut self, target: T, now: BootTime, is_asked: bool) {
         let silent_until = now.after(self.options.timeout);
         let first_round = self.round + 1;
         let new = Target {
+            is_asked,
             first_round,
             last_beat: None,
             silent_until,
@@ -131,17 +154,17 @@ impl<T: Ord + Clone> HeartbeatManager<T> {
     }
 
     /// A beat has come: the answer to a question of that round. Beats of unknown targets and
-    /// of rounds before the monitoring are ignored.
-    pub fn beat(&mut self, target: &T, round: u64, now: BootTime) {
-        if let Some(target) = self
-            .targets
-            .get_mut(target)
-            .filter(|found| round >= found.first_round)
-        {
-            target.last_beat = Some(now);
-            target.silent_until = now.after(self.options.timeout);
-            target.failures = 0;
-        }
+    /// of rounds before the monitoring are ignored. Returns whether it counts.
+    pub fn beat(&mut self, target: &T, round: u64, now: BootTime) -> bool {
+        let found = self.targets.get_mut(target);
+        let found = found.filter(|found| round >= found.first_round);
+        found.is_some_and(|target| target.lives(now, self.options.timeout))
+    }
+
+    /// A target has said by itself that it lives. Unknown ones are ignored. Returns whether it counts.
+    pub fn heard(&mut self, target: &T, now: BootTime) -> bool {
+        let found = self.targets.get_mut(target);
+        found.is_some_and(|target| target.lives(now, self.options.timeout))
     }
 
     /// A question could not be delivered. A mere time-out of a call is none.
@@ -203,7 +226,8 @@ impl<T: Ord + Clone> HeartbeatManager<T> {
                 target: target.clone(),
                 round,
             };
-            actions.extend(self.targets.keys().map(ask));
+            let asked = self.targets.iter().filter(|(_, target)| target.is_asked);
+            actions.extend(asked.map(|(target, _)| ask(target)));
         }
         actions
     }
@@ -304,6 +328,21 @@ mod tests {
             beats.tick(at(110)),
             [HeartbeatAction::TimedOut { target: "a" }]
         );
+    }
+
+    #[test]
+    fn a_target_that_is_listened_to_is_not_asked_and_times_out_when_it_asks_no_more() {
+        let mut beats = manager();
+        beats.listen("asks", at(0));
+        assert_eq!(beats.tick(at(0)), []);
+        assert!(beats.heard(&"asks", at(30)));
+        assert!(!beats.heard(&"stranger", at(30)));
+        for seconds in [10, 20, 30, 40, 50, 60, 70] {
+            assert_eq!(beats.tick(at(seconds)), []);
+        }
+        let timed_out = HeartbeatAction::TimedOut { target: "asks" };
+        assert_eq!(beats.tick(at(80)), [timed_out]);
+        assert!(!beats.heard(&"asks", at(81)), "late");
     }
 
     #[test]

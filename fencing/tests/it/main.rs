@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod contracts;
+mod heartbeat;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod leader_gateway;

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_tls;
 #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 mod guard_stores;
 #[cfg(all(feature = "etcd", feature = "zookeeper"))]

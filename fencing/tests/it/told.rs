@@ -15,7 +15,7 @@ pub(crate) enum Told {
     Failed(ElectionError),
 }
 
-pub(crate) struct Recorder(UnboundedSender<Told>);
+pub(crate) struct Recorder(pub(crate) UnboundedSender<Told>);
 
 impl LeaderContender for Recorder {
     fn grant_leadership(&mut self, leadership: Leadership) -> Callback {

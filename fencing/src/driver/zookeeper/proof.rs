@@ -65,7 +65,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(500))]
 
         /// Also when the member that the leader asks is cut off before it has told what it heard.
         #[test]
