@@ -148,8 +148,8 @@ impl<A: RpcEndpoint> RpcServer<A> {
         }
     }
 
-    /// Runs a closure on the endpoint's thread, not before `delay` is over. A delay of
-    /// `Duration::MAX` is accepted and never fires. When the endpoint ends first, the handle
+    /// Runs a closure on the endpoint's thread, not before `delay` is over. If the endpoint is fenced,
+    /// it runs under the token of now, or not at all. A delay of `Duration::MAX` is accepted and never fires. When the endpoint ends first, the handle
     /// resolves at once to `Stopped`.
     pub fn schedule_run_async<F>(&self, delay: Duration, work: F) -> JobHandle<()>
     where

@@ -110,3 +110,30 @@ pub(crate) fn show(
         changed
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_core::token::FencingToken;
+
+    use super::*;
+
+    #[test]
+    fn a_watch_changes_only_with_the_leader() {
+        let leader = |address: &str| {
+            Some(LeaderInformation {
+                address: address.to_owned(),
+                token: FencingToken::new(1_u64, 1, uuid::Uuid::nil()),
+            })
+        };
+        let (sender, mut watch) = watch::channel(None);
+        show(&sender, None);
+        assert!(!watch.has_changed().unwrap());
+        show(&sender, leader("here"));
+        assert!(watch.has_changed().unwrap());
+        assert_eq!(*watch.borrow_and_update(), leader("here"));
+        show(&sender, leader("here"));
+        assert!(!watch.has_changed().unwrap());
+        show(&sender, leader("there"));
+        assert!(watch.has_changed().unwrap());
+    }
+}

@@ -179,10 +179,19 @@ impl<A: RpcEndpoint> Core<A> {
 
     /// Puts a closure into the inbox, to run under the endpoint's present token.
     pub(crate) fn submit_job(self: &Arc<Self>, name: &'static str, job: Box<dyn Job<A>>) {
-        let check = match self.present_check() {
-            Ok(check) => check,
-            Err(error) => return job.refuse(error),
-        };
+        match self.present_check() {
+            Ok(check) => self.submit_job_under(check, name, job),
+            Err(error) => job.refuse(error),
+        }
+    }
+
+    /// The same under the token that a check was made of.
+    pub(crate) fn submit_job_under(
+        self: &Arc<Self>,
+        check: TokenCheck,
+        name: &'static str,
+        job: Box<dyn Job<A>>,
+    ) {
         let header = Header {
             method: name,
             sent: Instant::now(),

@@ -143,6 +143,14 @@ where
     F: FnOnce(&mut A, &mut Context<A>) + Send + 'static,
 {
     let (job, handle) = closure::<A, (), F>("schedule_run_async", work);
+    // Of now, not of when it is due: what a former leader has planned is not for the next one to do.
+    let check = match core.present_check() {
+        Ok(check) => check,
+        Err(error) => {
+            job.refuse(error);
+            return handle;
+        }
+    };
     let cancelled = handle.cancelled.clone();
     let core = Arc::clone(core);
     let runtime = core.shared.runtime.clone();
@@ -159,7 +167,9 @@ where
                 let text = format!("{} ended before the delay was over", core.address);
                 job.refuse(RpcError::new(RpcErrorKind::Stopped, text));
             }
-            () = tokio::time::sleep(delay) => core.submit_job("schedule_run_async", job),
+            () = tokio::time::sleep(delay) => {
+                core.submit_job_under(check, "schedule_run_async", job);
+            }
         }
     });
     handle

@@ -38,6 +38,7 @@ pub async fn all<S: ElectionStore>(make: impl Fn() -> S) {
     components_share_one_leadership(&make()).await;
     work_is_drained_before_release(&make()).await;
     closing_inside_a_grant_does_not_hang(&make()).await;
+    registering_inside_a_revoke_does_not_hang(&make()).await;
     a_hundred_rounds_in_one_process(&make()).await;
 }
 
@@ -417,6 +418,63 @@ pub async fn closing_inside_a_grant_does_not_hang(store: &impl ElectionStore) {
     let mut next = Process::start(store).await;
     next.granted().await;
     next.close().await;
+    limited("the close", service.close()).await;
+}
+
+/// A contender that lets another component contend inside of its first revoke.
+struct Successor {
+    election: LeaderElection,
+    next: Option<Recorder>,
+    told: mpsc::UnboundedSender<Told>,
+}
+
+impl LeaderContender for Successor {
+    fn grant_leadership(&mut self, leadership: Leadership) -> Callback {
+        let _ = self.told.send(Told::Granted(leadership));
+        Box::pin(async {})
+    }
+
+    fn revoke_leadership(&mut self) -> Callback {
+        let (election, told) = (self.election.clone(), self.told.clone());
+        let next = self.next.take();
+        Box::pin(async move {
+            if let Some(next) = next {
+                election.start(next).await.unwrap();
+            }
+            let _ = told.send(Told::Revoked);
+        })
+    }
+
+    fn handle_error(&mut self, _: ElectionError) -> Callback {
+        Box::pin(async {})
+    }
+}
+
+/// A component that is registered inside of another one's revoke is granted as all are (FLINK-34672).
+pub async fn registering_inside_a_revoke_does_not_hang(store: &impl ElectionStore) {
+    let options = LeaderElectionOptions::default();
+    let service = LeaderElectionService::start(store.factory(), options).unwrap();
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut next) = mpsc::unbounded_channel();
+    let contender = Successor {
+        election: service.election(ComponentId::new("successor").unwrap()),
+        next: Some(Recorder { told: sender }),
+        told,
+    };
+    service
+        .election(component())
+        .start(contender)
+        .await
+        .unwrap();
+    let granted = limited("a grant", heard.recv()).await;
+    assert!(matches!(granted, Some(Told::Granted(_))), "{granted:?}");
+    store.depose_leader().await;
+    let revoked = limited("a revoke", heard.recv()).await;
+    assert!(matches!(revoked, Some(Told::Revoked)), "{revoked:?}");
+    for told in [&mut heard, &mut next] {
+        let granted = limited("a grant", told.recv()).await;
+        assert!(matches!(granted, Some(Told::Granted(_))), "{granted:?}");
+    }
     limited("the close", service.close()).await;
 }
 

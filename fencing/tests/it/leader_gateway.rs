@@ -13,6 +13,7 @@ use lockkeeper_fencing::election::{
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
 use lockkeeper_fencing::{Idempotent, LeaderGateway};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -25,11 +26,19 @@ struct WhoLeads;
 #[rtype(result = "String")]
 struct Panic;
 
+/// The endpoint named "first" begins to answer it and never comes to an end.
+#[derive(Message, Serialize, Deserialize, Clone, Debug)]
+#[rtype(result = "String")]
+struct Ponder;
+
 impl Idempotent for WhoLeads {}
+impl Idempotent for Ponder {}
+
+static PONDERING: Notify = Notify::const_new();
 
 rpc_gateway! {
     /// Asks who leads.
-    fenced NameGateway("test.Name", version = 1) { WhoLeads, Panic }
+    fenced NameGateway("test.Name", version = 1) { WhoLeads, Panic, Ponder }
 }
 
 #[derive(RpcEndpoint)]
@@ -53,6 +62,18 @@ impl Handler<Panic> for Named {
 
     fn handle(&mut self, _: Panic, _: &mut Context<Self>) -> String {
         panic!("as asked");
+    }
+}
+
+impl Handler<Ponder> for Named {
+    type Result = ResponseFuture<String>;
+
+    fn handle(&mut self, _: Ponder, _: &mut Context<Self>) -> ResponseFuture<String> {
+        if self.0 != "first" {
+            return Box::pin(std::future::ready(self.0.clone()));
+        }
+        PONDERING.notify_one();
+        Box::pin(std::future::pending())
     }
 }
 
@@ -86,7 +107,10 @@ impl Handler<RevokeLeadership> for Contender {
 
     fn handle(&mut self, _: RevokeLeadership, _: &mut Context<Self>) -> ResponseFuture<()> {
         let server = self.server.clone();
-        Box::pin(async move { server.revoke().await.unwrap() })
+        // What outlives it is named, and its caller answered.
+        Box::pin(async move {
+            let _ = server.revoke().await;
+        })
     }
 }
 
@@ -180,5 +204,31 @@ fn a_call_with_unknown_outcome_is_not_made_again() {
         let error = leader.send(Panic, LIMIT).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
         elections.close().await;
+    });
+}
+
+/// The leader goes with the call under way: only what may be handled twice is asked of the next one.
+#[test]
+fn an_idempotent_call_with_unknown_outcome_is_made_again_and_another_is_not() {
+    run(async {
+        let service = RpcService::builder().build().unwrap();
+        let election = InProcessElection::new();
+        let retrievals = LeaderRetrievalService::new(election.clone());
+        let retrieval = retrievals
+            .retrieve(ComponentId::new("name").unwrap())
+            .unwrap();
+        let leader = LeaderGateway::<NameGateway>::new(service.clone(), retrieval);
+        let first = contend("first", &service, &election).await;
+        let (once, again) = (leader.clone(), leader.clone());
+        let once = actix::spawn(async move { once.send(Ponder, LIMIT).await });
+        PONDERING.notified().await;
+        let again = actix::spawn(async move { again.send_idempotent(Ponder, LIMIT).await });
+        PONDERING.notified().await;
+        let second = contend("second", &service, &election).await;
+        first.close().await;
+        let error = once.await.unwrap().unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        assert_eq!(again.await.unwrap().unwrap(), "second");
+        second.close().await;
     });
 }

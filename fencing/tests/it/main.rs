@@ -1,7 +1,9 @@
 //! The contracts on every driver and store, and elections between real processes.
 #![allow(clippy::unwrap_used)]
 
+mod contract_table;
 mod contracts;
+mod fenced_endpoint;
 mod heartbeat;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;

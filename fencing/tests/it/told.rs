@@ -34,6 +34,10 @@ impl LeaderContender for Recorder {
     }
 }
 
+pub(crate) fn component() -> ComponentId {
+    ComponentId::new("told").unwrap()
+}
+
 /// A process that contends through this driver.
 pub(crate) async fn contend(
     driver: impl LeaderElectionDriverFactory,
@@ -41,7 +45,7 @@ pub(crate) async fn contend(
     let options = LeaderElectionOptions::default();
     let service = LeaderElectionService::start(driver, options).unwrap();
     let (sender, told) = unbounded_channel();
-    let election = service.election(ComponentId::new("told").unwrap());
+    let election = service.election(component());
     election.start(Recorder(sender)).await.unwrap();
     (service, told)
 }

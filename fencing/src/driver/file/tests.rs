@@ -1,6 +1,8 @@
 //! Every interleaving of candidates on one folder and one clock, within bounds: the real machine,
 //! one access a step, with a stop possible between any two and a kill anywhere.
 
+mod other_clock;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;

@@ -125,3 +125,32 @@ async fn a_candidate_does_not_lead_at_an_etcd_that_lost_its_data() {
     let connect = |address: &str| driver(address, &root);
     suspension::a_candidate_does_not_lead_at_a_server_that_lost_its_data(server, connect).await;
 }
+
+#[tokio::test]
+async fn a_reconnect_to_etcd_leaves_one_candidate() {
+    let test = "a_reconnect_to_etcd_leaves_one_candidate";
+    let (Some(server), root) = (own_server(test), root()) else {
+        return;
+    };
+    let session = Duration::from_secs(20);
+    let connect = |address: &str| driver(address, &root).with_session(session);
+    let count = async |address: &str| {
+        let client = Client::connect([format!("http://{address}")], None).await;
+        let all = GetOptions::new().with_prefix();
+        let candidates = format!("{root}/candidate/");
+        let found = client.unwrap().get(candidates, Some(all)).await.unwrap();
+        found.kvs().len()
+    };
+    suspension::a_reconnect_keeps_the_leader_and_leaves_one_candidate(server, connect, count).await;
+}
+
+#[tokio::test]
+async fn a_retrieval_at_etcd_finds_the_next_leader_after_its_link_was_silent() {
+    let test = "a_retrieval_at_etcd_finds_the_next_leader_after_its_link_was_silent";
+    let (Some(address), root) = (address(SERVER, test), root()) else {
+        return;
+    };
+    let connect = |address: &str| driver(address, &root);
+    suspension::a_retrieval_finds_the_next_leader_after_its_link_was_silent(&address, connect)
+        .await;
+}

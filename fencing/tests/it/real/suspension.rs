@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use lockkeeper_fencing::clock::{Clock, SystemClock};
 use lockkeeper_fencing::election::{ElectionError, LeaderElectionDriverFactory, Leadership};
+use lockkeeper_fencing::retrieval::{LeaderRetrievalDriverFactory, LeaderRetrievalService};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::servers::Server;
 use crate::link::Link;
-use crate::told::{Told, contend, granted, next};
+use crate::told::{self, Told, contend, granted, next};
 
 /// A driver for the server at that address.
 pub(super) trait Connect<D>: Fn(&str) -> D {}
@@ -84,6 +85,76 @@ fn assert_is_not_revoked(told: &mut UnboundedReceiver<Told>) {
     }
 }
 
+/// A connection that breaks within the session: the leader goes on under its token, and `candidates`
+/// finds one candidate, not also what a request left whose answer was lost.
+pub(super) async fn a_reconnect_keeps_the_leader_and_leaves_one_candidate<D>(
+    mut server: Server,
+    driver: impl Connect<D>,
+    candidates: impl AsyncFn(&str) -> usize,
+) where
+    D: LeaderElectionDriverFactory,
+{
+    server.start();
+    let link = Link::to(&server.address);
+    let (service, mut told) = contend(driver(&link.address)).await;
+    let leadership = granted(&mut told).await;
+    for _ in 0..2 {
+        link.restore();
+        until_renewed(&leadership, &mut told).await;
+    }
+    assert_eq!(candidates(&server.address).await, 1);
+    service.close().await;
+    assert_eq!(candidates(&server.address).await, 0);
+}
+
+/// Until an answer that comes after now has moved the deadline.
+async fn until_renewed(leadership: &Leadership, told: &mut UnboundedReceiver<Told>) {
+    let deadline = || SystemClock.now().after(leadership.deadline.remaining());
+    let before = deadline();
+    let began = Instant::now();
+    while leadership.deadline.check().is_err() || deadline() <= before.after(MOVED) {
+        assert_is_not_revoked(told);
+        assert!(began.elapsed() < LIMIT, "it is not renewed any longer");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_is_not_revoked(told);
+}
+
+/// A retrieval that hears nothing while the leader changes shows the next one when it hears again.
+pub(super) async fn a_retrieval_finds_the_next_leader_after_its_link_was_silent<D>(
+    address: &str,
+    driver: impl Connect<D>,
+) where
+    D: LeaderElectionDriverFactory + LeaderRetrievalDriverFactory,
+{
+    let link = Link::to(address);
+    let retrieval = LeaderRetrievalService::new(driver(&link.address));
+    let mut found = retrieval.retrieve(told::component()).unwrap();
+    let mut shown = None;
+    for name in ["first", "second"] {
+        let (service, mut told) = contend(driver(address)).await;
+        let leadership = granted(&mut told).await;
+        let election = service.election(told::component());
+        election
+            .confirm(leadership.token.session, name)
+            .await
+            .unwrap();
+        link.restore();
+        let leader = match &shown {
+            None => tokio::time::timeout(LIMIT, found.leader()).await,
+            Some(before) => tokio::time::timeout(LIMIT, found.leader_other_than(before)).await,
+        };
+        let leader = leader.unwrap().unwrap();
+        assert_eq!(
+            (leader.address.as_str(), leader.token),
+            (name, leadership.token)
+        );
+        shown = Some(leader);
+        link.silence();
+        service.close().await;
+    }
+}
+
 /// A server that is killed and is there again within the session: its leader goes on under the same
 /// token, and nobody else was granted.
 pub(super) async fn a_leader_keeps_its_token_over_a_restart<D>(
@@ -97,16 +168,9 @@ pub(super) async fn a_leader_keeps_its_token_over_a_restart<D>(
     let leadership = granted(&mut told).await;
     let (standby, mut standby_told) = contend(driver(&server.address)).await;
     server.kill();
-    let deadline = || SystemClock.now().after(leadership.deadline.remaining());
-    let before = deadline();
     server.start();
     // Nothing but an answer of the new process moves it.
-    let began = Instant::now();
-    while leadership.deadline.check().is_err() || deadline() <= before.after(MOVED) {
-        assert_is_not_revoked(&mut told);
-        assert!(began.elapsed() < LIMIT, "it is not renewed any longer");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_renewed(&leadership, &mut told).await;
     assert_is_not_revoked(&mut standby_told);
     service.close().await;
     let next = granted(&mut standby_told).await;

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use lockkeeper_fencing::contract::election::{self, ElectionStore};
 use lockkeeper_fencing::driver::{SuspensionPolicy, ZooKeeper};
-use lockkeeper_fencing::election::ComponentId;
+use lockkeeper_fencing::election::{ComponentId, ElectionError};
+use lockkeeper_fencing::retrieval::LeaderRetrievalService;
 use uuid::Uuid;
-use zookeeper_client::Client;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::servers::{self, Server};
 use super::{address, suspension};
+use crate::told::{self, Told, contend, granted};
 
 const SERVER: &str = "LOCKKEEPER_ZOOKEEPER";
+/// An upper bound against hanging, not a measure.
+const LIMIT: Duration = Duration::from_secs(120);
 
 struct Ensemble {
     address: String,
@@ -130,4 +134,113 @@ async fn a_candidate_does_not_lead_at_a_zookeeper_that_lost_its_data() {
     };
     let connect = |address: &str| driver(address, &root);
     suspension::a_candidate_does_not_lead_at_a_server_that_lost_its_data(server, connect).await;
+}
+
+async fn candidates(address: &str, root: &str) -> usize {
+    let client = Client::connect(address).await.unwrap();
+    let election = format!("{root}/election");
+    client.list_children(&election).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn a_reconnect_to_zookeeper_leaves_one_candidate() {
+    let test = "a_reconnect_to_zookeeper_leaves_one_candidate";
+    let (Some(server), root) = (own_server(test), root()) else {
+        return;
+    };
+    let session = Duration::from_secs(20);
+    let connect = |address: &str| driver(address, &root).with_session(session);
+    let count = async |address: &str| candidates(address, &root).await;
+    suspension::a_reconnect_keeps_the_leader_and_leaves_one_candidate(server, connect, count).await;
+}
+
+#[tokio::test]
+async fn a_retrieval_at_zookeeper_finds_the_next_leader_after_its_link_was_silent() {
+    let test = "a_retrieval_at_zookeeper_finds_the_next_leader_after_its_link_was_silent";
+    let (Some(address), root) = (address(SERVER, test), root()) else {
+        return;
+    };
+    let connect = |address: &str| driver(address, &root);
+    suspension::a_retrieval_finds_the_next_leader_after_its_link_was_silent(&address, connect)
+        .await;
+}
+
+/// What a former session has left is of that session, and goes with it.
+#[tokio::test]
+async fn information_of_a_former_session_is_not_taken_for_ones_own() {
+    let test = "information_of_a_former_session_is_not_taken_for_ones_own";
+    let (Some(address), root) = (address(SERVER, test), root()) else {
+        return;
+    };
+    let (service, mut told) = contend(driver(&address, &root)).await;
+    let leadership = granted(&mut told).await;
+    let former = Client::connect(&address).await.unwrap();
+    let node = format!("{root}/information/{}", told::component());
+    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    let left = former.create(&node, b"what a former session has left", &ephemeral);
+    let (left, _) = left.await.unwrap();
+    let election = service.election(told::component());
+    election
+        .confirm(leadership.token.session, "here")
+        .await
+        .unwrap();
+    let retrieval = LeaderRetrievalService::new(driver(&address, &root));
+    let mut found = retrieval.retrieve(told::component()).unwrap();
+    let shown = tokio::time::timeout(LIMIT, found.leader()).await;
+    assert_eq!(shown.unwrap().unwrap().address, "here");
+    let mut state = former.state_watcher();
+    drop(former);
+    while !state.peek_state().is_terminated() {
+        state.changed().await;
+    }
+    let client = Client::connect(&address).await.unwrap();
+    let (data, stat) = client.get_data(&node).await.unwrap();
+    assert_ne!(stat.ephemeral_owner, left.ephemeral_owner);
+    assert!(String::from_utf8(data).unwrap().contains("here"));
+    service.close().await;
+}
+
+#[tokio::test]
+async fn what_a_candidate_with_a_digest_made_is_its_users_alone() {
+    let test = "what_a_candidate_with_a_digest_made_is_its_users_alone";
+    let (Some(address), root) = (address(SERVER, test), root()) else {
+        return;
+    };
+    let known = || driver(&address, &root).with_digest("known", "secret");
+    let (service, mut told) = contend(known()).await;
+    let first = granted(&mut told).await;
+    let stranger = Client::connect(&address).await.unwrap();
+    let election = format!("{root}/election");
+    let refused = stranger.list_children(&election).await.unwrap_err();
+    assert_eq!(refused, zookeeper_client::Error::NoAuth);
+    let wrong = driver(&address, &root).with_digest("known", "guessed");
+    let (guessing, mut guesses) = contend(wrong).await;
+    let failed = tokio::time::timeout(LIMIT, guesses.recv()).await.unwrap();
+    assert!(
+        matches!(
+            failed,
+            Some(Told::Failed(ElectionError::Unavailable { .. }))
+        ),
+        "{failed:?}"
+    );
+    guessing.close().await;
+    let (standby, mut told) = contend(known()).await;
+    service.close().await;
+    assert!(granted(&mut told).await.token.epoch > first.token.epoch);
+    standby.close().await;
+}
+
+#[tokio::test]
+async fn a_chroot_in_the_address_is_what_the_root_is_under() {
+    let test = "a_chroot_in_the_address_is_what_the_root_is_under";
+    let (Some(address), chroot) = (address(SERVER, test), root()) else {
+        return;
+    };
+    let client = Client::connect(&address).await.unwrap();
+    let folder = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.mkdir(&chroot, &folder).await.unwrap();
+    let (service, mut told) = contend(driver(&format!("{address}{chroot}"), "/orders")).await;
+    granted(&mut told).await;
+    assert_eq!(candidates(&address, &format!("{chroot}/orders")).await, 1);
+    service.close().await;
 }
