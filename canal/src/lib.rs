@@ -13,6 +13,9 @@
 //! comes again. A server keeps one read pointer a destination, so there must be one consumer a
 //! destination; when there are two, each connector notices and says [`CanalError::EpochEnded`].
 //!
+//! It talks to servers 1.0.25 to 1.1.8; its tests run on the real 1.1.4 and 1.1.7, and on the
+//! embedded server as four generations.
+//!
 //! When not to use it: to read a table's present rows (Canal hands out changes from its position
 //! on, not what was there before), and over networks that others can listen to (Canal's server has
 //! no TLS, and below 1.1.8 its password protects nothing).

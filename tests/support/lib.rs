@@ -4,3 +4,8 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// So do those of the guide to Canal.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/canal.md")]
+pub struct CanalGuide;

@@ -1,6 +1,7 @@
 //! The contracts on the real Canal server, with MariaDB. Needs the addresses that
 //! `tests/services/up` prints; without them a test says that it skips, and fails in CI.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
@@ -21,20 +22,80 @@ mod kafka;
 mod statements;
 mod values;
 
-/// The destinations that no test uses at the moment; filled by the first.
-static FREE: Mutex<Option<Vec<String>>> = Mutex::new(None);
+/// The same on Canal 1.1.4, as its authors' own launcher starts it.
+mod version_1_1_4 {
+    use super::Server;
+    use crate::contract::{Subject, every_contract};
+
+    every_contract!(on_the_official_launcher);
+
+    const SERVER: Server = Server {
+        address: "LOCKKEEPER_1_1_4_CANAL_DEPLOYER",
+        destinations: "LOCKKEEPER_1_1_4_CANAL_DEPLOYER_DESTINATIONS",
+        user: "LOCKKEEPER_1_1_4_CANAL_USER",
+        password: "LOCKKEEPER_1_1_4_CANAL_PASSWORD_FILE",
+        mysql: "LOCKKEEPER_1_1_4_MYSQL",
+        mysql_user: "LOCKKEEPER_1_1_4_MYSQL_USER",
+        mysql_password: "LOCKKEEPER_1_1_4_MYSQL_PASSWORD_FILE",
+        reads_schema_changes: false,
+    };
+
+    fn on_the_official_launcher(name: &str, contract: impl AsyncFnOnce(&Subject)) {
+        // It stops at the first schema change of MariaDB 10.6 or later.
+        if name == "a_schema_change_is_no_row" {
+            return;
+        }
+        super::on_a_server(&SERVER, name, async |subject, _| contract(subject).await);
+    }
+}
+
+/// A Canal server and its database, by the variables that name what there is to know.
+struct Server {
+    address: &'static str,
+    destinations: &'static str,
+    user: &'static str,
+    password: &'static str,
+    mysql: &'static str,
+    mysql_user: &'static str,
+    mysql_password: &'static str,
+    /// If not, tables are made without a word in the binlog.
+    reads_schema_changes: bool,
+}
+
+const SERVER: Server = Server {
+    address: "LOCKKEEPER_CANAL",
+    destinations: "LOCKKEEPER_CANAL_DESTINATIONS",
+    user: "LOCKKEEPER_CANAL_USER",
+    password: "LOCKKEEPER_CANAL_PASSWORD_FILE",
+    mysql: "LOCKKEEPER_MYSQL",
+    mysql_user: "LOCKKEEPER_MYSQL_USER",
+    mysql_password: "LOCKKEEPER_MYSQL_PASSWORD_FILE",
+    reads_schema_changes: true,
+};
+
+/// The destinations of each list that no test uses at the moment.
+static FREE: Mutex<BTreeMap<String, Vec<String>>> = Mutex::new(BTreeMap::new());
 static FREED: Condvar = Condvar::new();
 
 /// A destination for one test alone.
-struct Lease(String);
+struct Lease {
+    all: String,
+    destination: String,
+}
 
 impl Lease {
     fn take(all: &str) -> Self {
+        let split = || all.split(',').map(str::to_owned).collect();
         let mut free = FREE.lock().unwrap();
-        free.get_or_insert_with(|| all.split(',').map(str::to_owned).collect());
         loop {
-            match free.as_mut().and_then(Vec::pop) {
-                Some(destination) => return Self(destination),
+            let list = free.entry(all.to_owned()).or_insert_with(split);
+            match list.pop() {
+                Some(destination) => {
+                    return Self {
+                        all: all.to_owned(),
+                        destination,
+                    };
+                }
                 None => free = FREED.wait(free).unwrap(),
             }
         }
@@ -44,11 +105,11 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Ok(mut free) = FREE.lock()
-            && let Some(free) = free.as_mut()
+            && let Some(list) = free.get_mut(&self.all)
         {
-            free.push(std::mem::take(&mut self.0));
+            list.push(std::mem::take(&mut self.destination));
         }
-        FREED.notify_one();
+        FREED.notify_all();
     }
 }
 
@@ -69,12 +130,12 @@ fn on_the_real_server(name: &str, contract: impl AsyncFnOnce(&Subject)) {
 
 /// With the database itself, for tests that no script can stand in for.
 fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb)) {
-    let variables = [
-        "LOCKKEEPER_CANAL",
-        "LOCKKEEPER_CANAL_DESTINATIONS",
-        "LOCKKEEPER_MYSQL",
-    ];
-    let [Some(address), Some(destinations), Some(mysql)] = variables.map(variable) else {
+    on_a_server(&SERVER, name, test);
+}
+
+fn on_a_server(server: &Server, name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb)) {
+    let variables = [server.address, server.destinations, server.mysql];
+    let [Some(address), Some(destinations), Some(_)] = variables.map(variable) else {
         assert!(
             std::env::var_os("CI").is_none_or(|ci| ci != "true"),
             "no Canal server: set {variables:?}"
@@ -83,12 +144,12 @@ fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb
         return;
     };
     let lease = Lease::take(&destinations);
-    let database = Arc::new(MariaDb::new(&mysql, name));
+    let database = Arc::new(MariaDb::of(server, name));
     let subject = Subject {
         address,
-        destination: lease.0.clone(),
-        user: variable("LOCKKEEPER_CANAL_USER").unwrap_or_default(),
-        password: password("LOCKKEEPER_CANAL_PASSWORD_FILE"),
+        destination: lease.destination.clone(),
+        user: variable(server.user).unwrap_or_default(),
+        password: password(server.password),
         database: Box::new(database.clone()),
     };
     actix_rt::System::new().block_on(test(&subject, &database));
@@ -98,11 +159,21 @@ fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb
 pub(crate) struct MariaDb {
     host: String,
     port: String,
+    user: String,
+    password: String,
+    /// What comes before statements that make and end the schema.
+    quietly: &'static str,
     schema: String,
 }
 
 impl MariaDb {
-    pub(crate) fn new(address: &str, test: &str) -> Self {
+    /// On the database of the server that most tests use.
+    pub(crate) fn new(test: &str) -> Self {
+        Self::of(&SERVER, test)
+    }
+
+    fn of(server: &Server, test: &str) -> Self {
+        let address = variable(server.mysql).unwrap();
         let (host, port) = address.rsplit_once(':').unwrap();
         let words = test.split('_').map(|word| &word[..word.len().min(3)]);
         let name: String = words.collect::<Vec<_>>().join("");
@@ -110,11 +181,19 @@ impl MariaDb {
         let database = Self {
             host: host.to_owned(),
             port: port.to_owned(),
+            user: variable(server.mysql_user).unwrap_or_else(|| "root".to_owned()),
+            password: password(server.mysql_password),
+            quietly: match server.reads_schema_changes {
+                true => "",
+                false => "SET SESSION sql_log_bin = 0; ",
+            },
             schema,
         };
-        let Self { schema, .. } = &database;
+        let Self {
+            schema, quietly, ..
+        } = &database;
         database.execute(&format!(
-            "CREATE DATABASE {schema}; CREATE TABLE {schema}.orders (id BIGINT UNSIGNED PRIMARY KEY, \
+            "{quietly}CREATE DATABASE {schema}; CREATE TABLE {schema}.orders (id BIGINT UNSIGNED PRIMARY KEY, \
              customer VARCHAR(40) CHARACTER SET utf8mb4, amount DECIMAL(12,2), placed DATETIME)"
         ));
         database
@@ -126,15 +205,16 @@ impl MariaDb {
 
     /// What a statement prints: a line a row, tabs between columns.
     pub(crate) fn query(&self, sql: &str) -> String {
-        let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
         let mut client = Command::new("mariadb")
             .args([
                 "--no-defaults",
                 "--protocol=TCP",
                 "--default-character-set=utf8mb4",
             ])
-            .args(["--host", &self.host, "--port", &self.port, "--user", &user])
-            .env("MYSQL_PWD", password("LOCKKEEPER_MYSQL_PASSWORD_FILE"))
+            .args([
+                "--host", &self.host, "--port", &self.port, "--user", &self.user,
+            ])
+            .env("MYSQL_PWD", &self.password)
             .args(["--batch", "--skip-column-names"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -217,7 +297,7 @@ impl Database for Arc<MariaDb> {
 impl Drop for MariaDb {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.execute(&format!("DROP DATABASE {}", self.schema));
+            self.execute(&format!("{}DROP DATABASE {}", self.quietly, self.schema));
         }
     }
 }

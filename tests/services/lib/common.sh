@@ -14,7 +14,7 @@ write_file() { # FILE: stdin, by rename
 # --- the services of a DIR ---------------------------------------------------------------------------------
 
 # in the order of starting; stopping goes the other way
-ALL_SERVICES=(mariadb zookeeper redis etcd canal canal-ha-1 canal-ha-2 kafka)
+ALL_SERVICES=(mariadb zookeeper redis etcd canal canal-ha-1 canal-ha-2 canal-deployer kafka)
 
 is_service() {
   local name
@@ -160,7 +160,7 @@ start_on_port() {
     port=
     # those that were told the old one
     case $name in
-      mariadb) stop_services TERM canal canal-ha-1 canal-ha-2 ;;
+      mariadb) stop_services TERM canal canal-ha-1 canal-ha-2 canal-deployer ;;
       zookeeper) stop_services KILL canal-ha-1 canal-ha-2 ;;
     esac
   fi

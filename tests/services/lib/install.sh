@@ -102,7 +102,7 @@ build_jars() {
       mapfile -t trust < <(trust_the_system "$work/trust.p12")
       maven "$1" "$work" "${trust[@]}"
     } || die "Maven could not build $2 (its words are above)"
-    cp "$work/target/$1.jar" "$work/jars/"
+    [ ! -e "$work/target/$1.jar" ] || cp "$work/target/$1.jar" "$work/jars/"
     touch "$work/jars/complete"
     rm -rf "$jars"
     mv "$work/jars" "$jars"

@@ -3,6 +3,7 @@
 . "$HERE/lib/install.sh"
 . "$HERE/lib/mariadb.sh"
 . "$HERE/lib/java.sh"
+. "$HERE/lib/deployer.sh"
 . "$HERE/lib/redis.sh"
 . "$HERE/lib/etcd.sh"
 . "$HERE/lib/kafka.sh"
@@ -27,6 +28,7 @@ await_service() { # NAME
     redis) wait_ready redis 30 "$DIR/redis/redis.log" redis_answers ;;
     etcd) wait_ready etcd 60 "$DIR/etcd/etcd.log" etcd_answers ;;
     kafka) wait_ready kafka 90 "$DIR/kafka/kafka.log" kafka_answers ;;
+    canal-deployer) wait_ready canal-deployer 90 "$DIR/canal-deployer/canal.log" deployer_answers ;;
     canal*) wait_ready "$1" 90 "$DIR/$1/canal.log" canal_answers "$1" ;;
   esac
 }
@@ -46,13 +48,17 @@ print_addresses() {
     echo "LOCKKEEPER_KAFKA=$(address kafka)"
     echo "LOCKKEEPER_KAFKA_BETWEEN=127.0.0.1:$(<"$DIR/kafka/between-port"),127.0.0.1:$(<"$DIR/kafka/behind-port")"
   fi
-  if alive canal || alive canal-ha-1; then
+  if alive canal || alive canal-ha-1 || alive canal-deployer; then
     echo "LOCKKEEPER_CANAL_USER=canal"
     echo "LOCKKEEPER_CANAL_PASSWORD_FILE=$DIR/canal-password"
   fi
   if alive canal; then
     echo "LOCKKEEPER_CANAL=$(address canal)"
     echo "LOCKKEEPER_CANAL_DESTINATIONS=$(sed -n 's/^destinations=//p' "$DIR/canal/node.properties")"
+  fi
+  if alive canal-deployer; then
+    echo "LOCKKEEPER_CANAL_DEPLOYER=$(address canal-deployer)"
+    echo "LOCKKEEPER_CANAL_DEPLOYER_DESTINATIONS=$DEPLOYER_DESTINATIONS"
   fi
   if alive canal-ha-1 && alive canal-ha-2; then
     echo "LOCKKEEPER_CANAL_HA=$(address canal-ha-1),$(address canal-ha-2)"

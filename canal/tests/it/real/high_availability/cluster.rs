@@ -39,7 +39,7 @@ pub(super) fn on_the_cluster(name: &str, test: impl AsyncFnOnce(&Cluster, &Arc<M
         "LOCKKEEPER_ZOOKEEPER",
         "LOCKKEEPER_MYSQL",
     ];
-    let [Some(destinations), Some(_), Some(mysql)] = variables.map(variable) else {
+    let [Some(destinations), Some(_), Some(_)] = variables.map(variable) else {
         assert!(
             std::env::var_os("CI").is_none_or(|ci| ci != "true"),
             "no cluster: set {variables:?}"
@@ -48,7 +48,7 @@ pub(super) fn on_the_cluster(name: &str, test: impl AsyncFnOnce(&Cluster, &Arc<M
         return;
     };
     let cluster = Cluster::of(take(&destinations));
-    let database = Arc::new(MariaDb::new(&mysql, name));
+    let database = Arc::new(MariaDb::new(name));
     actix_rt::System::new().block_on(test(&cluster, &database));
 }
 
