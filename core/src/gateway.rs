@@ -29,6 +29,8 @@ mod patrol;
 mod recipient;
 mod reference;
 mod request;
+#[doc(hidden)]
+pub mod shape;
 
 /// A marker type that stands for a set of messages. Made by [`rpc_gateway!`](crate::rpc_gateway).
 #[diagnostic::on_unimplemented(
@@ -41,6 +43,13 @@ pub trait RpcGateway: Sized + Send + Sync + 'static {
 
     /// Name, version and methods.
     const DESCRIPTOR: &'static GatewayDescriptor;
+
+    /// The shapes of the methods' messages and replies as numbers, in the gateway's order; 0, or none,
+    /// is not known. Where both sides of a connection know one, it has to be the same.
+    #[must_use]
+    fn shapes() -> &'static [u64] {
+        &[]
+    }
 }
 
 /// Says that gateway `Self` has a method for message `M`.

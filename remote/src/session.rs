@@ -25,7 +25,7 @@ use crate::errors;
 use crate::link::{Asked, LinkHandle, Request};
 use crate::meters;
 use crate::shared::Shared;
-use crate::wire::{Connect, Tell};
+use crate::wire::{Connect, SHAPES_SINCE, Tell};
 
 /// How often a call that was certainly not sent is tried on a new connection.
 const ATTEMPTS: u32 = 3;
@@ -188,6 +188,7 @@ impl Inner {
                 .remote_methods()
                 .map(|(_, name)| name.to_owned())
                 .collect(),
+            shapes: self.shapes(link),
         };
         let (opener, opened) = oneshot::channel();
         link.send(Request::Open {
@@ -197,6 +198,21 @@ impl Inner {
             opener,
         });
         opened.await.ok()
+    }
+
+    /// One number for each method that can leave the process, if the peer takes them.
+    fn shapes(&self, link: &LinkHandle) -> Vec<u64> {
+        let ConnectRequest {
+            gateway, shapes, ..
+        } = &self.request;
+        if link.peer().version < SHAPES_SINCE || shapes.is_empty() {
+            return Vec::new();
+        }
+        let of = |number| shapes.get(usize::from(number)).copied().unwrap_or(0);
+        gateway
+            .remote_methods()
+            .map(|(number, _)| of(number))
+            .collect()
     }
 
     /// An endpoint that the same incarnation no longer has is gone for good.

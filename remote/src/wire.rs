@@ -22,6 +22,6 @@ pub(crate) use codec::FrameCodec;
 pub(crate) use control::{Farewell, Goodbye, Ping, Pong};
 pub(crate) use error::WireError;
 pub(crate) use fault::Fault;
-pub(crate) use frame::{Frame, TRACES_SINCE, put_chunk_head};
+pub(crate) use frame::{Frame, SHAPES_SINCE, TRACES_SINCE, put_chunk_head};
 pub(crate) use preface::{HEAD, Preface, VERSIONS, VersionRange};
 pub(crate) use session::{Connect, Connected, Credit, Disconnect, Ended, Grant, Refused};

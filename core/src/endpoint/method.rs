@@ -112,6 +112,7 @@ pub struct ServedGateway<A: RpcEndpoint> {
     pub(crate) descriptor: &'static GatewayDescriptor,
     pub(crate) gateway: TypeId,
     pub(crate) methods: &'static [Method<A>],
+    pub(crate) shapes: fn() -> &'static [u64],
 }
 
 impl<A: RpcEndpoint> ServedGateway<A> {
@@ -125,6 +126,7 @@ impl<A: RpcEndpoint> ServedGateway<A> {
             descriptor: G::DESCRIPTOR,
             gateway: TypeId::of::<G>(),
             methods: G::METHODS,
+            shapes: G::shapes,
         }
     }
 
@@ -138,6 +140,7 @@ impl<A: RpcEndpoint> ServedGateway<A> {
             descriptor: G::DESCRIPTOR,
             gateway: TypeId::of::<G>(),
             methods: G::METHODS,
+            shapes: G::shapes,
         }
     }
 }

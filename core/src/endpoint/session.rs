@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use futures_core::future::BoxFuture;
 
 use super::{
-    RpcEndpoint,
+    RpcEndpoint, ServedGateway,
     core::Core,
     entry::{Call, EncodedCall, Entry, Header},
     fence::TokenCheck,
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::{RpcError, RpcErrorKind},
+    gateway::GatewayDescriptor,
     trace::TraceContext,
     transport::{Caller, Handshake, InboundCall, InboundEndpoint, InboundSession, ReplySink},
 };
@@ -66,6 +67,10 @@ impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
             .iter()
             .map(find)
             .collect::<Result<Vec<_>, _>>()?;
+        if core.shared.settings.check_shapes {
+            check_shapes(served, &handshake.methods, &handshake.shapes)
+                .map_err(|error| error.in_context(&core.address))?;
+        }
         Ok(Arc::new(Session {
             core: Arc::clone(core),
             methods,
@@ -73,6 +78,35 @@ impl<A: RpcEndpoint> InboundEndpoint for Handle<A> {
             caller: handshake.caller,
         }))
     }
+}
+
+/// Refuses a caller to whom a method's bytes mean something else.
+fn check_shapes<A: RpcEndpoint>(
+    served: &ServedGateway<A>,
+    methods: &[String],
+    theirs: &[u64],
+) -> Result<(), RpcError> {
+    for (name, theirs) in methods.iter().zip(theirs) {
+        let place = served.methods.iter().position(|method| method.name == name);
+        let ours = place.and_then(|place| (served.shapes)().get(place));
+        let ours = ours.copied().unwrap_or(0);
+        if *theirs != 0 && ours != 0 && *theirs != ours {
+            let GatewayDescriptor {
+                name: gateway,
+                version,
+                ..
+            } = served.descriptor;
+            return Err(RpcError::new(
+                RpcErrorKind::GatewayVersionMismatch,
+                format!(
+                    "{name} of {gateway} version {version} has another shape at the caller: raise \
+                     the gateway's version where it was changed, or build both sides from one \
+                     source, or, if all of its bytes are understood, set check_shapes(false)"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl<A: RpcEndpoint> Session<A> {

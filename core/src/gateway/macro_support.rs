@@ -16,7 +16,9 @@ use crate::{
 /// - `fenced` before the name says that every call needs a fencing token; only a fenced endpoint
 ///   can serve it, and only `connect_fenced` gives a handle.
 /// - A method's name is the message type's name. Raise the version when the meaning or the shape
-///   of a message changes; a message more or less needs no new version.
+///   of a message changes; a message more or less needs no new version. Two processes whose builds
+///   have another shape for a message under one version refuse each other at `connect`: see
+///   [`RpcServiceBuilder::check_shapes`](crate::RpcServiceBuilder::check_shapes).
 ///
 /// ```
 /// use actix::Message;
@@ -91,6 +93,18 @@ macro_rules! rpc_gateway {
             }
         }
     };
+    (@shape local $message:path) => {
+        0
+    };
+    (@shape remote $message:path) => {{
+        #[allow(unused_imports, reason = "one of the two is used")]
+        use $crate::gateway::shape::{Readable as _, Unreadable as _};
+        type Reply = <$message as $crate::__private::actix::Message>::Result;
+        $crate::gateway::shape::of_method(
+            (&&$crate::gateway::shape::Shape::<$message>::default()).number(),
+            (&&$crate::gateway::shape::Shape::<Reply>::default()).number(),
+        )
+    }};
     (@emit
         { [$(#[$meta:meta])*] [$visibility:vis] $name:ident $fencing:ident $wire:literal $version:literal }
         [$({ $kind:ident ($index:expr) $message:path })*]
@@ -111,6 +125,14 @@ macro_rules! rpc_gateway {
                         $crate::gateway::MethodDescriptor::$kind(stringify!($message))
                     ),*],
                 };
+
+            fn shapes() -> &'static [u64] {
+                static SHAPES: ::std::sync::OnceLock<::std::vec::Vec<u64>> =
+                    ::std::sync::OnceLock::new();
+                SHAPES.get_or_init(|| {
+                    ::std::vec![$($crate::rpc_gateway!(@shape $kind $message)),*]
+                })
+            }
         }
 
         $($crate::rpc_gateway!(@carries $kind $name ($index) $message);)*

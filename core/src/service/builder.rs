@@ -34,6 +34,7 @@ impl Default for RpcServiceBuilder {
                 hook_timeout: Duration::from_secs(60),
                 revoke_timeout: Duration::from_secs(1),
                 force_serialization: false,
+                check_shapes: true,
                 inbox: InboxLimits::default(),
             },
             sink: None,
@@ -84,6 +85,19 @@ impl RpcServiceBuilder {
     #[must_use]
     pub fn dead_letter_sink(mut self, sink: Arc<dyn DeadLetterSink>) -> Self {
         self.sink = Some(sink);
+        self
+    }
+
+    /// Whether a caller of another process is refused with `GatewayVersionMismatch` if a message or
+    /// reply of its gateway has another shape there than here: other fields or variants, in another
+    /// order, or of other types. MessagePack would have the one read what the other never wrote.
+    ///
+    /// Switch it off at the serving side for a rolling upgrade whose builds do read each other's
+    /// bytes, such as one that adds a last field with `#[serde(default)]`. Types that read
+    /// themselves in ways of their own (a date in a text) are compared only in part. Default: true.
+    #[must_use]
+    pub fn check_shapes(mut self, checks: bool) -> Self {
+        self.settings.check_shapes = checks;
         self
     }
 

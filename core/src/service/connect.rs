@@ -129,6 +129,7 @@ impl RpcService {
         let request = ConnectRequest {
             address: address.clone(),
             gateway: G::DESCRIPTOR,
+            shapes: G::shapes(),
             token,
             deadline: now.checked_add(limit).unwrap_or(now),
         };

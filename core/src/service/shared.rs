@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) hook_timeout: Duration,
     pub(crate) revoke_timeout: Duration,
     pub(crate) force_serialization: bool,
+    pub(crate) check_shapes: bool,
     pub(crate) inbox: InboxLimits,
 }
 

@@ -97,6 +97,8 @@ pub struct Handshake {
     pub version: u32,
     /// The names of the methods that the caller may use, in the order of its own numbers.
     pub methods: Vec<String>,
+    /// The shapes of those methods at the caller, as numbers; 0, or none, is not told.
+    pub shapes: Vec<u64>,
     /// The caller's token.
     pub token: Option<FencingToken>,
     /// Who connects.
@@ -128,7 +130,7 @@ pub trait InboundEndpoint: Send + Sync + fmt::Debug + 'static {
     /// Answers a handshake, in every state of the endpoint but TERMINATED.
     ///
     /// # Errors
-    /// `WrongGateway`, `GatewayVersionMismatch`, `UnknownMethod` (the text has its name),
+    /// `WrongGateway`, `GatewayVersionMismatch` (also for shapes that differ), `UnknownMethod` (the text has its name),
     /// `MissingToken`, `Fenced`, `Stopped`.
     fn accept(&self, handshake: Handshake) -> Result<Arc<dyn InboundSession>, RpcError>;
 }

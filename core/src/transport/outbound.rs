@@ -42,6 +42,8 @@ pub struct ConnectRequest {
     /// The gateway to be served. Only its [`remote_methods`](GatewayDescriptor::remote_methods)
     /// may be named to the other side.
     pub gateway: &'static GatewayDescriptor,
+    /// [`RpcGateway::shapes`](crate::RpcGateway::shapes) of it.
+    pub shapes: &'static [u64],
     /// The caller's token, for a fenced gateway.
     pub token: Option<FencingToken>,
     /// When the attempt must have ended.

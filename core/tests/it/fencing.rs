@@ -132,6 +132,7 @@ fn a_handshake_without_token_is_refused_as_missing() {
             gateway: "test.Leader".into(),
             version: 1,
             methods: vec!["Add".into()],
+            shapes: Vec::new(),
             token: None,
             caller: lockkeeper_core::transport::Caller::Local,
         };

@@ -144,6 +144,7 @@ fn handshake(
         gateway: gateway.into(),
         version,
         methods: methods.iter().map(|&name| name.into()).collect(),
+        shapes: Vec::new(),
         token,
         caller: Caller::Remote("peer".into()),
     }

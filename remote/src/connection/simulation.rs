@@ -285,6 +285,7 @@ impl World {
                 gateway_version: 1,
                 token: None,
                 methods: vec![],
+                shapes: vec![],
             };
             world.step(
                 side,

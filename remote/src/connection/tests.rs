@@ -131,6 +131,7 @@ fn connect() -> Connect {
         gateway_version: 1,
         token: None,
         methods: vec!["Add".to_owned()],
+        shapes: vec![],
     }
 }
 

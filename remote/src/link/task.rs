@@ -451,6 +451,7 @@ impl LinkTask {
             gateway: connect.gateway,
             version: connect.gateway_version,
             methods: connect.methods,
+            shapes: connect.shapes,
             token: connect.token,
             caller: self.caller.clone(),
         })?;

@@ -62,7 +62,7 @@ async fn a_process_that_is_not_there_is_reported_at_once() {
         (error.kind(), error.outcome()),
         (RpcErrorKind::Unreachable, Outcome::NotSent)
     );
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]

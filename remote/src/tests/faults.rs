@@ -67,7 +67,7 @@ async fn a_half_open_connection_is_noticed_by_silence() {
     let error = session.ask(call(ECHO, Bytes::new())).await.unwrap_err();
     assert_eq!(error.kind(), RpcErrorKind::ConnectionLost);
     assert!(error.text().contains("silent"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(15));
     proxy.half_open(false);
     assert_serves(&session).await;
 }

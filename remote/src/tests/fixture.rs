@@ -202,6 +202,7 @@ impl Service {
         let request = ConnectRequest {
             address,
             gateway: &GATEWAY,
+            shapes: &[],
             token: None,
             deadline,
         };

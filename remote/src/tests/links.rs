@@ -80,7 +80,7 @@ async fn a_peer_that_goes_away_fails_calls_in_flight_at_once() {
         (error.kind(), error.outcome()),
         (RpcErrorKind::ConnectionLost, Outcome::Unknown)
     );
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(15));
     drop(held);
 }
 
@@ -170,7 +170,7 @@ async fn a_silent_peer_is_given_up_after_its_ping() {
         (RpcErrorKind::ConnectionLost, Outcome::Unknown)
     );
     assert!(error.text().contains("silent"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use lockkeeper_core::{RpcError, RpcErrorKind, RpcService};
 use super::fixture::*;
 use crate::builder::{RemoteBuilder, RemoteBuilderExt};
 
-/// All refusals come within this, with much head-room.
-const SOON: Duration = Duration::from_secs(2);
+/// All refusals come within this: five times what is promised.
+const SOON: Duration = Duration::from_secs(10);
 
 type Set = fn(RemoteBuilder) -> RemoteBuilder;
 
@@ -235,6 +235,37 @@ mod tls {
         let server = Service::start_with(|it| it.tls(one)).await;
         let client = Service::start_with(|it| it.tls(two)).await;
         assert_comes_together(&client, &server).await;
+    }
+
+    /// A certificate that nobody issued but itself.
+    fn self_signed() -> (String, String) {
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// One's own certificate, and the only one that is let in.
+    fn pinned(own: &(String, String), peer: &(String, String)) -> (TempDir, Tls) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tls.crt"), &own.0).unwrap();
+        std::fs::write(folder.path().join("tls.key"), &own.1).unwrap();
+        std::fs::write(folder.path().join("ca.crt"), &peer.0).unwrap();
+        let tls = tls_in(folder.path());
+        (folder, tls)
+    }
+
+    #[tokio::test]
+    async fn one_certificate_can_be_pinned_and_no_other_is_let_in() {
+        let (ours, theirs, other) = (self_signed(), self_signed(), self_signed());
+        let (_one, acceptor) = pinned(&ours, &theirs);
+        let (_two, dialler) = pinned(&theirs, &ours);
+        let server = Service::start_with(|it| it.tls(acceptor.clone())).await;
+        let client = Service::start_with(|it| it.tls(dialler)).await;
+        assert_comes_together(&client, &server).await;
+        let (_three, stranger) = pinned(&other, &ours);
+        let (error, _) = meet(|it| it.tls(stranger), |it| it.tls(acceptor)).await;
+        assert_eq!(error.kind(), RpcErrorKind::Unauthorized);
     }
 
     #[tokio::test]

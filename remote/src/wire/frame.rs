@@ -15,6 +15,7 @@ mod kind {
     pub(super) const REFUSED: u8 = 0x03;
     pub(super) const DISCONNECT: u8 = 0x04;
     pub(super) const ENDED: u8 = 0x05;
+    pub(super) const SHAPED_CONNECT: u8 = 0x06;
     pub(super) const CALL: u8 = 0x10;
     pub(super) const TELL: u8 = 0x11;
     pub(super) const REPLY: u8 = 0x12;
@@ -68,6 +69,7 @@ impl Frame {
             Self::Call(Call { trace: Some(_), .. }) | Self::Tell(Tell { trace: Some(_), .. }) => {
                 TRACES_SINCE
             }
+            Self::Connect(Connect { shapes, .. }) if !shapes.is_empty() => SHAPES_SINCE,
             _ => 1,
         }
     }
@@ -76,7 +78,11 @@ impl Frame {
     pub(crate) fn encode_fields(&self, out: &mut BytesMut) -> Result<(), WireError> {
         match self {
             Self::Connect(connect) => {
-                out.put_u8(kind::CONNECT);
+                out.put_u8(if connect.shapes.is_empty() {
+                    kind::CONNECT
+                } else {
+                    kind::SHAPED_CONNECT
+                });
                 connect.encode(out)?;
             }
             Self::Connected(connected) => {
@@ -152,7 +158,8 @@ impl Frame {
         let kind = bytes.get_u8();
         let body = |name| Reader::new(bytes, name);
         Ok(match kind {
-            kind::CONNECT => Self::Connect(Connect::decode(body("Connect"))?),
+            kind::CONNECT => Self::Connect(Connect::decode(body("Connect"), false)?),
+            kind::SHAPED_CONNECT => Self::Connect(Connect::decode(body("ShapedConnect"), true)?),
             kind::CONNECTED => Self::Connected(Connected::decode(body("Connected"))?),
             kind::REFUSED => Self::Refused(Refused::decode(body("Refused"))?),
             kind::DISCONNECT => Self::Disconnect(Disconnect::decode(body("Disconnect"))?),
@@ -176,6 +183,9 @@ impl Frame {
 
 /// The first protocol version whose calls can say which span they are made from.
 pub(crate) const TRACES_SINCE: u16 = 2;
+
+/// The first protocol version whose handshakes can say what shapes messages have.
+pub(crate) const SHAPES_SINCE: u16 = 2;
 
 /// Appends kind and fields of a chunk, without its payload.
 pub(crate) fn put_chunk_head(out: &mut BytesMut, transfer: u32, progress: Progress, size: u32) {

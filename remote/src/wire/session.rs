@@ -21,6 +21,8 @@ pub(crate) struct Connect {
     pub(crate) token: Option<FencingToken>,
     /// Names of the methods; a call carries the place in this list.
     pub(crate) methods: Vec<String>,
+    /// Their shapes, opaque numbers; one for each method, or none at all.
+    pub(crate) shapes: Vec<u64>,
 }
 
 impl Connect {
@@ -49,10 +51,13 @@ impl Connect {
         for method in &self.methods {
             field::put_name(out, "method", method)?;
         }
+        for shape in &self.shapes {
+            out.put_u64(*shape);
+        }
         Ok(())
     }
 
-    pub(super) fn decode(mut body: Reader) -> Result<Self, WireError> {
+    pub(super) fn decode(mut body: Reader, has_shapes: bool) -> Result<Self, WireError> {
         let request = body.u32("request")?;
         let endpoint = body.text("endpoint")?;
         let gateway = body.text("gateway")?;
@@ -74,6 +79,10 @@ impl Connect {
         for _ in 0..count {
             methods.push(body.text("method")?);
         }
+        let mut shapes = Vec::new();
+        for _ in 0..if has_shapes { count } else { 0 } {
+            shapes.push(body.u64("shape")?);
+        }
         body.end()?;
         Ok(Self {
             request,
@@ -82,6 +91,7 @@ impl Connect {
             gateway_version,
             token,
             methods,
+            shapes,
         })
     }
 }

@@ -42,6 +42,7 @@ fn samples() -> Vec<(&'static str, Frame)> {
                 gateway_version: 1,
                 token: None,
                 methods: vec!["Add".to_owned(), "Get".to_owned()],
+                shapes: vec![],
             }),
         ),
         (
@@ -53,6 +54,19 @@ fn samples() -> Vec<(&'static str, Frame)> {
                 gateway_version: 3,
                 token: Some(token),
                 methods: vec![],
+                shapes: vec![],
+            }),
+        ),
+        (
+            "connect-shaped",
+            Frame::Connect(Connect {
+                request: 3,
+                endpoint: "c".to_owned(),
+                gateway: "g".to_owned(),
+                gateway_version: 1,
+                token: None,
+                methods: vec!["Add".to_owned()],
+                shapes: vec![0x0123_4567_89ab_cdef],
             }),
         ),
         (

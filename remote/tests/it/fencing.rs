@@ -84,6 +84,7 @@ async fn missing_token() {
     let request = lockkeeper_core::transport::ConnectRequest {
         address: server.address(),
         gateway: <LeaderGateway as lockkeeper_core::RpcGateway>::DESCRIPTOR,
+        shapes: &[],
         token: None,
         deadline: (std::time::Instant::now() + LIMIT).into(),
     };

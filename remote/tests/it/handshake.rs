@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_core::{Outcome, RpcAddress, RpcErrorKind};
+use lockkeeper_core::{Outcome, RpcAddress, RpcErrorKind, RpcService};
+use lockkeeper_remote::RemoteBuilderExt;
 
 use crate::peer::Peer;
 use crate::support::*;
@@ -69,7 +70,7 @@ async fn protocol_version_mismatch() {
         (RpcErrorKind::ProtocolVersionMismatch, Outcome::NotSent)
     );
     assert!(error.text().contains("7..=9"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(15));
     assert_answers(&two.connect(&server.address()).await.unwrap()).await;
 }
 
@@ -98,4 +99,51 @@ async fn a_handshake_is_answered_before_the_endpoint_is_started() {
     );
     server.start().await.unwrap();
     assert_answers(&counter).await;
+}
+
+#[actix::test]
+async fn a_message_of_another_shape_is_refused_by_name_at_connect() {
+    let (_one, server, two) = pair().await;
+    let error = two
+        .connect::<changed::CounterGateway>(&server.address())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (RpcErrorKind::GatewayVersionMismatch, Outcome::Refused)
+    );
+    for part in ["Add", "test.Counter version 1", "shape", "check_shapes"] {
+        assert!(error.text().contains(part), "{error}");
+    }
+    assert_answers(&two.connect(&server.address()).await.unwrap()).await;
+}
+
+#[actix::test]
+async fn shapes_are_not_checked_where_that_is_switched_off_or_not_spoken() {
+    let lenient = RpcService::builder()
+        .check_shapes(false)
+        .bind("127.0.0.1:0")
+        .start()
+        .await
+        .unwrap();
+    let server = lenient
+        .start_server("counter", Counter::default())
+        .await
+        .unwrap();
+    server.start().await.unwrap();
+    let service = service().await;
+    let older = Peer::start_at("127.0.0.1:0", "1-1");
+    for address in [server.address(), older.address.clone()] {
+        let counter = service
+            .connect::<changed::CounterGateway>(&address)
+            .await
+            .unwrap();
+        // What a handshake would have spared the caller.
+        let message = changed::Add {
+            number: 1,
+            times: 2,
+        };
+        let error = counter.send(message).await.unwrap_err();
+        assert_eq!(error.kind(), RpcErrorKind::Decode);
+    }
 }

@@ -120,6 +120,7 @@ async fn session(service: &RpcService, address: RpcAddress) -> Arc<dyn RemoteSes
     let request = ConnectRequest {
         address,
         gateway: TreeGateway::DESCRIPTOR,
+        shapes: TreeGateway::shapes(),
         token: None,
         deadline: (std::time::Instant::now() + LIMIT).into(),
     };

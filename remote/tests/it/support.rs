@@ -60,6 +60,24 @@ pub mod newer {
     }
 }
 
+/// The same gateway in the same version, where somebody has changed a message.
+pub mod changed {
+    use actix::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Message, Serialize, Deserialize)]
+    #[rtype(result = "i64")]
+    pub struct Add {
+        pub number: i64,
+        pub times: u32,
+    }
+
+    lockkeeper_core::rpc_gateway! {
+        /// Version 1 as well.
+        pub CounterGateway("test.Counter", version = 1) { Add }
+    }
+}
+
 rpc_gateway! {
     /// One that nobody serves.
     pub OtherGateway("test.Other", version = 1) { Add }
