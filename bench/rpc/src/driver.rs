@@ -1,23 +1,25 @@
-//! Starts the processes, runs the cells in interleaved pairs, and makes figures of them.
+//! Starts the peers' processes and runs cells in interleaved rounds.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use crate::Failure;
-use crate::cell::{Mode, Outcome};
-use crate::report::{Figure, Goal, median, write};
+use bench_harness::Failure;
+use bench_harness::cell::{Mode, Outcome};
+use bench_harness::report::{Figure, Goal, median};
+
+use crate::program::Program;
 
 /// A peer's server; killed when this is dropped.
-struct Server {
+pub struct Server {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
-    fn start(peer: &str) -> Result<Self, Failure> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["server", peer])
+    pub fn start(program: &Program, peer: &str) -> Result<Self, Failure> {
+        let mut child = program
+            .command("server", peer)?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -31,6 +33,10 @@ impl Server {
         };
         Ok(Self { child, address })
     }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Server {
@@ -41,73 +47,90 @@ impl Drop for Server {
     }
 }
 
-struct Bench {
-    raw: Server,
-    ours: Server,
-    pairs: usize,
-    seconds: f64,
+/// What is measured of every peer in a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub mode: Mode,
+    pub bytes: usize,
+    pub in_flight: usize,
 }
 
-/// The outcomes of both sides of a cell.
-struct Pairs {
-    ours: Vec<Outcome>,
-    other: Vec<Outcome>,
-}
-
-impl Pairs {
-    fn median(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
-        median(outcomes.iter().map(of))
-    }
-
-    /// The median of the pairs' ratios: what was slow for one was slow for the other.
-    fn ratio(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
-        median(
-            self.ours
-                .iter()
-                .zip(&self.other)
-                .map(|(ours, other)| of(ours) / of(other)),
-        )
-    }
-
-    fn figure(&self, name: &str, other: &str, goal: Goal) -> Figure {
-        let rate = |it: &Outcome| it.calls_per_second;
-        Figure::new(name, "of calls/s", goal, Some(self.ratio(rate)))
-            .runs(self.ours.len())
-            .peer("lockkeeper", Self::median(&self.ours, rate))
-            .peer(other, Self::median(&self.other, rate))
-    }
+/// The processes of the peers, started when they are first needed.
+pub struct Bench {
+    peers: BTreeMap<String, Option<(Program, Server)>>,
+    pub rounds: usize,
+    pub seconds: f64,
 }
 
 impl Bench {
-    fn client(
-        &self,
-        peer: &str,
-        mode: Mode,
-        bytes: usize,
-        in_flight: usize,
-    ) -> Result<Outcome, Failure> {
-        let (address, pid) = match peer {
-            "raw" => (&*self.raw.address, self.raw.child.id()),
-            "lockkeeper" => (&*self.ours.address, self.ours.child.id()),
-            _ => ("-", 0),
+    pub fn new(rounds: usize, seconds: f64) -> Self {
+        Self {
+            peers: BTreeMap::new(),
+            rounds,
+            seconds,
+        }
+    }
+
+    /// Starts a peer unless it runs; `false`, and why on stderr, when it can't be had.
+    fn start(&mut self, peer: &str) -> bool {
+        let started = self.peers.entry(peer.to_owned()).or_insert_with(|| {
+            let started = Program::of(peer).and_then(|program| {
+                let server = Server::start(&program, peer)?;
+                Ok((program, server))
+            });
+            started
+                .inspect_err(|error| eprintln!("{peer}: {error}"))
+                .ok()
+        });
+        started.is_some()
+    }
+
+    /// Runs the cell with each of these peers, one after the other, in each round. A peer that fails
+    /// is told and left out.
+    pub fn rounds(&mut self, peers: &[&str], work: Work) -> Rounds {
+        let mut rounds = Rounds::default();
+        let mut present: Vec<&str> = peers.to_vec();
+        present.retain(|peer| *peer == "actix" || self.start(peer));
+        for _ in 0..self.rounds {
+            present.retain(|peer| match self.client(peer, work) {
+                Ok(outcome) => {
+                    let outcomes = rounds.0.entry((*peer).to_owned()).or_default();
+                    outcomes.push(outcome);
+                    true
+                }
+                Err(error) => {
+                    eprintln!("{peer}, {work:?}: {error}");
+                    rounds.0.remove(*peer);
+                    false
+                }
+            });
+        }
+        rounds
+    }
+
+    fn client(&self, peer: &str, work: Work) -> Result<Outcome, Failure> {
+        let (program, address, process) = match self.peers.get(peer) {
+            Some(Some((program, server))) => (program, &*server.address, server.process()),
+            _ => (&Program::Own, "-", 0),
         };
-        let output = Command::new(std::env::current_exe()?)
-            .args(["client", peer, address])
-            .args([
-                pid.to_string(),
-                mode.name().to_owned(),
-                bytes.to_string(),
-                in_flight.to_string(),
-            ])
-            .arg(self.seconds.to_string())
-            .stderr(Stdio::inherit())
-            .output()?;
+        let mut command = program.command("client", peer)?;
+        command.args([
+            address,
+            &process.to_string(),
+            work.mode.name(),
+            &work.bytes.to_string(),
+            &work.in_flight.to_string(),
+            &self.seconds.to_string(),
+        ]);
+        let output = command.stderr(Stdio::inherit()).output()?;
         let output = String::from_utf8(output.stdout)?;
         let line = output.lines().find_map(|line| line.strip_prefix("RESULT "));
         let outcome: Outcome = serde_json::from_str(line.ok_or("the client gave no result")?)?;
         eprintln!(
-            "{peer:>10} {:>7} {bytes:>9} B x {in_flight:<5} {:>12.0}/s  p50 {:>9.1} us  p99 {:>9.1} us  cpu {:>7.2} us",
-            mode.name(),
+            "{peer:>17} {:>7} {:>9} B x {:<5} {:>12.0}/s  p50 {:>9.1} us  p99 {:>9.1} us  cpu {:>8.2} us",
+            work.mode.name(),
+            work.bytes,
+            work.in_flight,
             outcome.calls_per_second,
             outcome.p50_us,
             outcome.p99_us,
@@ -115,102 +138,68 @@ impl Bench {
         );
         Ok(outcome)
     }
-
-    fn pairs(
-        &self,
-        other: &str,
-        mode: Mode,
-        bytes: usize,
-        in_flight: usize,
-    ) -> Result<Pairs, Failure> {
-        let mut pairs = Pairs {
-            ours: Vec::new(),
-            other: Vec::new(),
-        };
-        for _ in 0..self.pairs {
-            pairs
-                .other
-                .push(self.client(other, mode, bytes, in_flight)?);
-            pairs
-                .ours
-                .push(self.client("lockkeeper", mode, bytes, in_flight)?);
-        }
-        Ok(pairs)
-    }
 }
 
-fn set<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
+/// The outcomes of a cell by peer, those of one round at the same place.
+#[derive(Default)]
+pub struct Rounds(BTreeMap<String, Vec<Outcome>>);
 
-pub fn run() -> Result<(), Failure> {
-    let bench = Bench {
-        raw: Server::start("raw")?,
-        ours: Server::start("lockkeeper")?,
-        pairs: set("PAIRS", 5),
-        seconds: set("SECONDS", 1.0),
-    };
-    use Goal::{AtLeast, AtMost};
-    let mut figures = Vec::new();
-    // A service has its I/O thread for itself: sharing one with its endpoints is not built.
-    for (name, goal) in [
-        ("rpc.ask.16B.1.colocated.ratio_raw", 0.85),
-        ("rpc.ask.16B.64.ratio_raw", 0.60),
-        ("rpc.ask.16B.1024.ratio_raw", 0.60),
-    ] {
-        figures.push(Figure::new(name, "of calls/s", AtLeast(goal), None));
+/// What is compared of two outcomes.
+pub type Of = fn(&Outcome) -> f64;
+
+pub const RATE: Of = |outcome| outcome.calls_per_second;
+pub const CPU: Of = |outcome| outcome.cpu_us;
+pub const P99_MS: Of = |outcome| outcome.p99_us / 1e3;
+pub const P50_MS: Of = |outcome| outcome.p50_us / 1e3;
+
+impl Rounds {
+    fn median(&self, peer: &str, of: Of) -> Option<f64> {
+        self.0
+            .get(peer)
+            .map(|outcomes| median(outcomes.iter().map(of)))
     }
-    for (in_flight, name, goal) in [
-        (1, "rpc.ask.16B.1.ratio_raw", 0.60),
-        (64, "rpc.ask.16B.64.own.ratio_raw", 0.45),
-        (1024, "rpc.ask.16B.1024.own.ratio_raw", 0.45),
-    ] {
-        let pairs = bench.pairs("raw", Mode::Ask, 16, in_flight)?;
-        figures.push(pairs.figure(name, "raw", AtLeast(goal)));
-        if in_flight == 64 {
-            let cpu = |it: &Outcome| it.cpu_us;
-            let figure = Figure::new(
-                "rpc.ask.16B.64.cpu_ratio_raw",
-                "of cpu/call",
-                AtMost(1.8),
-                Some(pairs.ratio(cpu)),
-            );
-            figures.push(
-                figure
-                    .runs(bench.pairs)
-                    .peer("lockkeeper", Pairs::median(&pairs.ours, cpu))
-                    .peer("raw", Pairs::median(&pairs.other, cpu)),
-            );
+
+    /// The median of the rounds' ratios: what was slow for one was slow for the other.
+    fn ratio(&self, peer: &str, other: &str, of: Of) -> Option<f64> {
+        let pairs = self.0.get(peer)?.iter().zip(self.0.get(other)?);
+        Some(median(pairs.map(|(one, other)| of(one) / of(other))))
+    }
+
+    fn figure(&self, name: &str, unit: &'static str, goal: Goal, value: Option<f64>) -> Figure {
+        let runs = self.0.values().map(Vec::len).min().unwrap_or(0);
+        Figure::new(name, unit, goal, value).runs(runs)
+    }
+
+    /// `peer` over `other`.
+    pub fn against(&self, name: &str, peer: &str, other: &str, of: Of, goal: Goal) -> Figure {
+        let ratio = self.ratio(peer, other, of);
+        let mut figure = self.figure(name, "ratio", goal, ratio);
+        for peer in [peer, other] {
+            if let Some(value) = self.median(peer, of) {
+                figure = figure.peer(peer, value);
+            }
         }
+        figure
     }
-    let pairs = bench.pairs("actix", Mode::Tell, 16, 1)?;
-    figures.push(pairs.figure("rpc.tell.16B.ratio_actix_mailbox", "actix", AtLeast(0.7)));
-    let pairs = bench.pairs("raw", Mode::Ask, 64 << 10, 64)?;
-    figures.push(pairs.figure("rpc.ask.64KiB.64.ratio_raw", "raw", AtLeast(0.9)));
-    // The other peers are still to come: raw is the best that there is.
-    let pairs = bench.pairs("raw", Mode::Ask, 1 << 20, 1)?;
-    figures.push(pairs.figure("rpc.ask.1MiB.1.ratio_best", "raw", AtLeast(0.9)));
-    let mut lonely = |name, mode, bytes, goal, of: fn(&Outcome) -> f64| -> Result<(), Failure> {
-        let outcomes: Result<Vec<_>, _> = (0..bench.pairs)
-            .map(|_| bench.client("lockkeeper", mode, bytes, 1))
-            .collect();
-        let value = Pairs::median(&outcomes?, of);
-        figures.push(Figure::new(name, "ms", AtMost(goal), Some(value)).runs(bench.pairs));
-        Ok(())
-    };
-    lonely(
-        "rpc.ask.16B.beside_63MiB.p99_ms",
-        Mode::Beside,
-        63 << 20,
-        5.0,
-        |it| it.p99_us / 1e3,
-    )?;
-    lonely("rpc.connect.p50_ms", Mode::Connect, 0, 0.3, |it| {
-        it.p50_us / 1e3
-    })?;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
-    write(&figures, Path::new(folder), "rpc")
+
+    /// `peer` over the best of `others`; without a goal for those that were not to be had.
+    pub fn against_best(&self, name: &str, peer: &str, others: &[&str], goal: Goal) -> Figure {
+        let best = others
+            .iter()
+            .filter_map(|other| Some((*other, self.median(other, RATE)?)))
+            .max_by(|one, other| one.1.total_cmp(&other.1));
+        let ratio = best.and_then(|(other, _)| self.ratio(peer, other, RATE));
+        let mut figure = self.figure(name, "ratio", goal, ratio);
+        for peer in others.iter().chain([&peer]) {
+            if let Some(value) = self.median(peer, RATE) {
+                figure = figure.peer(peer, value);
+            }
+        }
+        figure
+    }
+
+    /// `peer` by itself.
+    pub fn alone(&self, name: &str, unit: &'static str, peer: &str, of: Of, goal: Goal) -> Figure {
+        self.figure(name, unit, goal, self.median(peer, of))
+    }
 }

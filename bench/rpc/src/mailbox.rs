@@ -2,8 +2,8 @@
 
 use actix::prelude::*;
 
-use crate::Failure;
-use crate::cell::{Cell, Outcome, Peer};
+use bench_harness::Failure;
+use bench_harness::cell::{Cell, Outcome, Peer};
 
 #[derive(Default)]
 struct Counter {
@@ -61,10 +61,6 @@ impl Peer for Mailbox {
         Ok(self.0.send(Echo(payload)).await?.len())
     }
 
-    fn transfer(&self, _: usize) -> Result<(), Failure> {
-        Err("a mailbox has no connection".into())
-    }
-
     fn note(&self, payload: &[u8]) -> Result<bool, Failure> {
         match self.0.try_send(Note(payload.to_vec())) {
             Ok(()) => Ok(true),
@@ -82,6 +78,6 @@ pub fn measure(cell: &Cell) -> Result<Outcome, Failure> {
     System::new().block_on(async {
         let arbiter = Arbiter::new();
         let counter = Counter::start_in_arbiter(&arbiter.handle(), |_| Counter::default());
-        crate::cell::measure(Mailbox(counter), cell).await
+        bench_harness::cell::measure(Mailbox(counter), cell).await
     })
 }

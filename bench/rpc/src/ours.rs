@@ -1,6 +1,7 @@
 //! Lockkeeper: an endpoint on its own arbiter, called through a gateway.
+//!
+//! With the sockets on a thread of their own, which is the default, or on the caller's and the endpoint's arbiter.
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -8,8 +9,24 @@ use lockkeeper_core::prelude::*;
 use lockkeeper_remote::RemoteBuilderExt;
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
-use crate::cell::{Cell, Mode, Outcome, Peer, quantile};
+use bench_harness::Failure;
+use bench_harness::cell::{Cell, Mode, Outcome, Peer, quantile};
+
+/// Where the sockets live.
+#[derive(Clone, Copy, Debug)]
+pub enum Sockets {
+    OwnThread,
+    Shared,
+}
+
+/// A service on a free port.
+pub async fn service(sockets: Sockets) -> Result<RpcService, RpcError> {
+    let service = RpcService::builder().bind("127.0.0.1:0");
+    match sockets {
+        Sockets::OwnThread => service.start().await,
+        Sockets::Shared => service.io_on_this_thread().start().await,
+    }
+}
 
 #[derive(Message, Serialize, Deserialize)]
 #[rtype(result = "serde_bytes::ByteBuf")]
@@ -23,7 +40,7 @@ struct Note(#[serde(with = "serde_bytes")] Vec<u8>);
 #[rtype(result = "u64")]
 struct Count;
 
-rpc_gateway! { EchoGateway("bench.Echo", version = 1) { Echo, Note, Count } }
+rpc_gateway! { pub EchoGateway("bench.Echo", version = 1) { Echo, Note, Count } }
 
 #[derive(RpcEndpoint, Default)]
 #[rpc(gateways(EchoGateway))]
@@ -60,19 +77,18 @@ impl Handler<Count> for Server {
 }
 
 /// Two endpoints: a large message keeps the thread of `large` busy, not that of `echo`.
-pub fn serve() -> Result<(), Failure> {
+pub fn serve(sockets: Sockets) -> Result<(), Failure> {
     System::new().block_on(async {
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let service = service(sockets).await?;
         let mut servers = Vec::new();
         for name in ["echo", "large"] {
             let server = service.start_server(name, Server::default()).await?;
             server.start().await?;
             servers.push(server);
         }
-        println!("READY {}", servers[0].address());
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-        end.await??;
-        Ok(())
+        bench_harness::parent_gone();
+        bench_harness::tell_ready(servers[0].address());
+        std::future::pending().await
     })
 }
 
@@ -117,28 +133,28 @@ impl Peer for Ours {
     }
 }
 
-pub fn measure(address: &str, cell: &Cell) -> Result<Outcome, Failure> {
+pub fn measure(address: &str, cell: &Cell, sockets: Sockets) -> Result<Outcome, Failure> {
     let echo: RpcAddress = address.parse()?;
     let large: RpcAddress = address.replace("/echo", "/large").parse()?;
     System::new().block_on(async {
         if cell.mode == Mode::Connect {
-            return connects(&echo, cell).await;
+            return connects(&echo, cell, sockets).await;
         }
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let service = service(sockets).await?;
         let ours = Ours {
             echo: service.connect(&echo).await?,
             large: service.connect(&large).await?,
         };
-        crate::cell::measure(ours, cell).await
+        bench_harness::cell::measure(ours, cell).await
     })
 }
 
 /// Each with a service of its own, so that each makes a connection.
-async fn connects(address: &RpcAddress, cell: &Cell) -> Result<Outcome, Failure> {
+async fn connects(address: &RpcAddress, cell: &Cell, sockets: Sockets) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let mut nanoseconds = Vec::new();
     while begun.elapsed().as_secs_f64() < cell.seconds {
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let service = service(sockets).await?;
         let sent = Instant::now();
         let gateway: Gateway<EchoGateway> = service.connect(address).await?;
         nanoseconds.push(u64::try_from(sent.elapsed().as_nanos())?);

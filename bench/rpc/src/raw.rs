@@ -3,7 +3,6 @@
 
 use std::cell::{Cell as Count, RefCell};
 use std::collections::HashMap;
-use std::io::Read as _;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
-use crate::Failure;
-use crate::cell::{Cell, Outcome, Peer};
+use bench_harness::cell::{Cell, Outcome, Peer};
+use bench_harness::{Failure, parent_gone, runtime, tell_ready};
 
 #[derive(Serialize, Deserialize)]
 struct Frame<'a> {
@@ -62,21 +61,11 @@ impl Inbox {
     }
 }
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-}
-
 pub fn serve() -> Result<(), Failure> {
-    // The parent closes the pipe when it ends.
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
+    parent_gone();
     runtime()?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        println!("READY {}", listener.local_addr()?);
+        tell_ready(listener.local_addr()?);
         loop {
             let (stream, _) = listener.accept().await?;
             answer(stream).await?;
@@ -144,10 +133,6 @@ impl Peer for Raw {
         Ok(self.ask(ECHO, &payload).await?.len())
     }
 
-    fn transfer(&self, _: usize) -> Result<(), Failure> {
-        Err("it has no chunks: everything waits behind a large frame".into())
-    }
-
     fn note(&self, payload: &[u8]) -> Result<bool, Failure> {
         if self.0.out.borrow().len() > ROOM {
             return Ok(false);
@@ -192,7 +177,7 @@ pub fn measure(address: &str, cell: &Cell) -> Result<Outcome, Failure> {
                 }
             }
         });
-        crate::cell::measure(Raw(shared), cell).await
+        bench_harness::cell::measure(Raw(shared), cell).await
     };
     local.block_on(&runtime()?, work)
 }

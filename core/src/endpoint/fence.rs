@@ -4,7 +4,10 @@
 //! token no call begins under the old one, and the old one's calls are known to be over when their
 //! count is zero.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +20,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Fence {
     state: Mutex<State>,
+    /// Calls of earlier generations get no reply any more. Beside the lock: a call that looks while
+    /// it changes may find either, as one that looked just before.
+    muted_before: AtomicU64,
     quiet: Notify,
 }
 
@@ -29,8 +35,6 @@ struct State {
     /// Calls under earlier tokens.
     outliving: usize,
     revoked: CancellationToken,
-    /// Calls of earlier generations get no reply any more.
-    muted_before: u64,
 }
 
 /// What a call must show.
@@ -71,8 +75,8 @@ impl Fence {
                 running: 0,
                 outliving: 0,
                 revoked: CancellationToken::new(),
-                muted_before: 0,
             }),
+            muted_before: AtomicU64::new(0),
             quiet: Notify::new(),
         }
     }
@@ -87,7 +91,7 @@ impl Fence {
 
     /// Checks without beginning anything: for handshakes.
     pub(crate) fn check(&self, check: &TokenCheck) -> Result<(), RpcError> {
-        compare(self.lock().token, check)
+        compare(self.lock().token.as_ref(), check)
     }
 
     /// Checks a call's token and counts the call.
@@ -96,7 +100,7 @@ impl Fence {
             return Ok(Begun { generation: None });
         }
         let mut state = self.lock();
-        compare(state.token, check)?;
+        compare(state.token.as_ref(), check)?;
         state.running += 1;
         Ok(Begun {
             generation: Some(state.generation),
@@ -147,8 +151,8 @@ impl Fence {
 
     /// From now on no call of an earlier token gets a reply.
     pub(crate) fn mute(&self) {
-        let mut state = self.lock();
-        state.muted_before = state.generation;
+        let state = self.lock();
+        self.muted_before.store(state.generation, Ordering::Release);
     }
 
     /// Why a call that has run may not reply any more.
@@ -156,7 +160,7 @@ impl Fence {
         let Some(generation) = begun.generation else {
             return Ok(());
         };
-        if generation >= self.lock().muted_before {
+        if generation >= self.muted_before.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(RpcError::new(
@@ -178,10 +182,16 @@ impl Fence {
     }
 }
 
-fn compare(own: Option<FencingToken>, check: &TokenCheck) -> Result<(), RpcError> {
-    let TokenCheck::Token(theirs) = check else {
-        return Ok(());
-    };
+fn compare(own: Option<&FencingToken>, check: &TokenCheck) -> Result<(), RpcError> {
+    match (own, check) {
+        (_, TokenCheck::None) => Ok(()),
+        (Some(own), TokenCheck::Token(theirs)) if own == &**theirs => Ok(()),
+        (_, TokenCheck::Token(theirs)) => refusal(own, theirs),
+    }
+}
+
+#[cold]
+fn refusal(own: Option<&FencingToken>, theirs: &FencingToken) -> Result<(), RpcError> {
     let Some(own) = own else {
         return Err(RpcError::new(
             RpcErrorKind::Fenced(FencingViolation::NotLeader),

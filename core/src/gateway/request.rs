@@ -42,6 +42,8 @@ pub struct Request<G: Carries<M>, M: Message<Result: Send>> {
     began: Option<Instant>,
     /// Counts from the first poll on.
     deadline: Option<Instant>,
+    /// The time to the deadline was so short that a timer is armed at once.
+    is_urgent: bool,
     timer: Timer,
     place: &'static Location<'static>,
     step: Step<M>,
@@ -92,6 +94,7 @@ where
             outer_deadline: CallContext::current_deadline(),
             began: None,
             deadline: None,
+            is_urgent: false,
             timer: Timer::Idle,
             place: Location::caller(),
             step: Step::Unsent(message),
@@ -119,11 +122,12 @@ where
     fn begin(&mut self, now: Instant) -> Instant {
         self.began = Some(now);
         let own = now.checked_add(self.limit).unwrap_or_else(|| now + FAR);
-        let deadline = match self.outer_deadline {
-            Some(outer) if outer < own => outer,
-            _ => own,
+        let (deadline, left) = match self.outer_deadline {
+            Some(outer) if outer < own => (outer, outer.saturating_duration_since(now)),
+            _ => (own, self.limit),
         };
         self.deadline = Some(deadline);
+        self.is_urgent = left < patrol::SHORT_LIMIT;
         deadline
     }
 
@@ -135,14 +139,13 @@ where
         let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
-        let is_urgent = self.is_urgent(deadline);
         match &mut self.timer {
             Timer::Idle => {
                 self.timer = Timer::Yielded;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Timer::Yielded if !is_urgent => {
+            Timer::Yielded if !self.is_urgent => {
                 self.timer = Timer::Watched(patrol::watch(context.waker()));
                 Poll::Pending
             }
@@ -155,11 +158,6 @@ where
             }
             Timer::Armed(sleep) => sleep.as_mut().poll(context),
         }
-    }
-
-    fn is_urgent(&self, deadline: Instant) -> bool {
-        let begin = self.began.unwrap_or(deadline);
-        deadline.duration_since(begin) < patrol::SHORT_LIMIT
     }
 
     /// Sends the message; the next step, or why there is none.

@@ -1,0 +1,81 @@
+//! The programs of the peers: this one in another role, those beside it, and Flink's.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bench_harness::Failure;
+
+/// Where a peer's roles are found.
+pub enum Program {
+    /// This program with the peer's name behind the role.
+    Own,
+    /// A program of its own.
+    Beside(PathBuf),
+    /// Flink, by its class path.
+    Flink(String),
+}
+
+impl Program {
+    /// The peer's program; an error says how it is to be had.
+    pub fn of(peer: &str) -> Result<Self, Failure> {
+        match peer {
+            "raw" | "lockkeeper" | "lockkeeper-shared" | "actix" => Ok(Self::Own),
+            "flink" => flink_class_path().map(Self::Flink),
+            other => {
+                let program =
+                    std::env::current_exe()?.with_file_name(format!("bench-peer-{other}"));
+                if program.exists() {
+                    Ok(Self::Beside(program))
+                } else {
+                    Err(format!("{} is not built: cargo build --release", program.display()).into())
+                }
+            }
+        }
+    }
+
+    /// The command for a role of the peer.
+    pub fn command(&self, role: &str, peer: &str) -> Result<Command, Failure> {
+        Ok(match self {
+            Self::Own => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args([role, peer]);
+                command
+            }
+            Self::Beside(program) => {
+                let mut command = Command::new(program);
+                command.arg(role);
+                command
+            }
+            Self::Flink(class_path) => {
+                let mut command = Command::new("java");
+                command
+                    .args(["-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"])
+                    .args(["--add-opens=java.base/java.util=ALL-UNNAMED"])
+                    .args(["--add-opens=java.base/java.lang=ALL-UNNAMED"])
+                    .args(["-cp", class_path, "org.apache.flink.bench.Main", role]);
+                command
+            }
+        })
+    }
+}
+
+/// Compiles Flink's program by Maven and takes its class path.
+fn flink_class_path() -> Result<String, Failure> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers/flink");
+    let list = folder.join("target/class-path");
+    let built = Command::new("mvn")
+        .args(["-q", "-B", "-f"])
+        .arg(folder.join("pom.xml"))
+        .args(["compile", "dependency:build-classpath"])
+        .arg(format!("-Dmdep.outputFile={}", list.display()))
+        .stdout(Stdio::null())
+        .status();
+    match built {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(format!("Maven could not build Flink's program: {status}").into()),
+        Err(error) => return Err(format!("Maven is missing: {error}").into()),
+    }
+    let classes = folder.join("target/classes");
+    let libraries = std::fs::read_to_string(list)?;
+    Ok(format!("{}:{}", classes.display(), libraries.trim()))
+}
