@@ -39,6 +39,7 @@ pub async fn all<S: ElectionStore>(make: impl Fn() -> S) {
     work_is_drained_before_release(&make()).await;
     closing_inside_a_grant_does_not_hang(&make()).await;
     registering_inside_a_revoke_does_not_hang(&make()).await;
+    renewals_do_not_need_the_contenders_thread(&make()).await;
     a_hundred_rounds_in_one_process(&make()).await;
 }
 
@@ -476,6 +477,28 @@ pub async fn registering_inside_a_revoke_does_not_hang(store: &impl ElectionStor
         assert!(matches!(granted, Some(Told::Granted(_))), "{granted:?}");
     }
     limited("the close", service.close()).await;
+}
+
+/// A leadership is renewed also while the thread of its contender is blocked: a coordination client on
+/// that thread would lose its session.
+pub async fn renewals_do_not_need_the_contenders_thread(store: &impl ElectionStore) {
+    const UNLIMITED: Duration = Duration::from_secs(1_000_000);
+    let mut leader = Process::start(store).await;
+    let deadline = leader.granted().await.deadline;
+    let began = std::time::Instant::now();
+    let (mut renewals, mut left) = (0, deadline.remaining());
+    // Without an await: nothing else runs on this thread.
+    while renewals < 3 && left < UNLIMITED {
+        assert!(
+            began.elapsed() < LIMIT,
+            "{renewals} renewals within {LIMIT:?}"
+        );
+        std::thread::yield_now();
+        let now = deadline.remaining();
+        renewals += u32::from(now > left);
+        left = now;
+    }
+    leader.close().await;
 }
 
 /// A process that lost leadership can have it again, with a new token each time (FLINK-23240).

@@ -6,11 +6,11 @@ use std::path::Path;
 /// How many promises each group of the table has.
 const GROUPS: [(&str, usize); 11] = [
     ("1.", 8),
-    ("2.", 21),
+    ("2.", 22),
     ("3.", 6),
     ("4.", 7),
     ("5.", 6),
-    ("6.", 10),
+    ("6.", 11),
     ("7.", 2),
     ("E", 4),
     ("R", 3),

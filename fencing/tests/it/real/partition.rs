@@ -19,3 +19,4 @@ mod one_server;
 mod place;
 mod register;
 mod stage;
+mod two_callers;

@@ -10,12 +10,16 @@ use lockkeeper_fencing::LeaderGateway;
 use lockkeeper_remote::prelude::*;
 
 use super::child::{orders, tell};
-use super::history::Event;
+use super::history::{Event, Timed};
 use super::member::BIND;
 use super::place::Place;
 use super::register::{Done, NotDone, Read, RegisterGateway, Write};
 
 pub(super) const CALLER: &str = "LOCKKEEPER_TEST_CALLER";
+/// Which of several callers this is.
+pub(super) const NUMBER: &str = "LOCKKEEPER_TEST_CALLER_NUMBER";
+/// Their calls are numbered from here, so that each has a number, and a value, of its own.
+const CALLS: u64 = 1_000_000;
 
 /// How many call at once.
 const CLIENTS: u64 = 3;
@@ -37,11 +41,10 @@ async fn run(place: Place, bind: &str) {
     let service = RpcService::builder().bind(bind).allow_insecure(true);
     let service = service.start().await.unwrap();
     let register = LeaderGateway::<RegisterGateway>::new(service, place.retrieval());
-    let (calls, ends) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicBool::new(false)),
-    );
-    let clients = (0..CLIENTS).map(|client| {
+    let number: u64 = std::env::var(NUMBER).unwrap().parse().unwrap();
+    let calls = Arc::new(AtomicU64::new(number * CALLS));
+    let ends = Arc::new(AtomicBool::new(false));
+    let clients = (number * CLIENTS..(number + 1) * CLIENTS).map(|client| {
         let (register, calls, ends) = (register.clone(), calls.clone(), ends.clone());
         actix::spawn(async move {
             while !ends.load(Ordering::SeqCst) {
@@ -73,13 +76,13 @@ async fn act(register: &LeaderGateway<RegisterGateway>, client: u64, call: u64) 
     } else {
         Event::Reads { call, client }
     };
-    tell(&event.to_text());
+    tell(&Timed::now(event).to_text());
     let answered = if writes {
         register.send(Write(call), LIMIT).await
     } else {
         register.send(Read, LIMIT).await
     };
-    tell(&outcome(call, answered).to_text());
+    tell(&Timed::now(outcome(call, answered)).to_text());
 }
 
 fn outcome(call: u64, answered: Result<Result<Done, NotDone>, RpcError>) -> Event {

@@ -1,9 +1,10 @@
 //! What callers saw, and whether one register alone could have answered so.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use lockkeeper_fencing::clock::{Clock, SystemClock};
 use stateright::semantics::register::{Register, RegisterOp, RegisterRet};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 
@@ -11,6 +12,33 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 const LIMIT: Duration = Duration::from_secs(60);
 /// It calls itself once for each call of the history.
 const STACK: usize = 1 << 30;
+
+/// An event and when it happened, in nanoseconds since the machine's boot: the hosts of a test are on
+/// one machine, so times of several callers can be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Timed {
+    pub(super) nanoseconds: u128,
+    pub(super) event: Event,
+}
+
+impl Timed {
+    pub(super) fn now(event: Event) -> Self {
+        let nanoseconds = SystemClock.now().elapsed().as_nanos();
+        Timed { nanoseconds, event }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        format!("{} {}", self.nanoseconds, self.event.to_text())
+    }
+
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let (nanoseconds, event) = text.split_once(' ')?;
+        Some(Timed {
+            nanoseconds: nanoseconds.parse().ok()?,
+            event: Event::from_text(event)?,
+        })
+    }
+}
 
 /// One event of a history; their order is the one in which they happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +68,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    pub(super) fn to_text(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Event::Writes {
                 call,
@@ -54,7 +82,7 @@ impl Event {
         }
     }
 
-    pub(super) fn from_text(text: &str) -> Option<Self> {
+    fn from_text(text: &str) -> Option<Self> {
         let (kind, numbers) = text.split_once(' ')?;
         let numbers: Result<Vec<u64>, _> = numbers.split(' ').map(str::parse).collect();
         Some(match (kind, numbers.ok()?.as_slice()) {
@@ -71,7 +99,7 @@ impl Event {
         })
     }
 
-    fn call(&self) -> u64 {
+    pub(super) fn call(&self) -> u64 {
         match *self {
             Event::Writes { call, .. }
             | Event::Reads { call, .. }
@@ -82,8 +110,8 @@ impl Event {
     }
 }
 
-/// Who does a call: one after another. A write of unknown outcome may come at any later time, beside
-/// what its client does next: so it counts as somebody else's, and the last one to be thought of.
+/// Who does a call: one after another. A write of unknown outcome goes on beside what its client does
+/// next, so it counts as somebody else's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Doer {
     Client(u64),
@@ -97,6 +125,7 @@ type Tester = LinearizabilityTester<Doer, Register<u64>>;
 /// # Errors
 /// Why there is none.
 pub(super) fn check(history: &[Event]) -> Result<(), String> {
+    nothing_stale_is_read(history)?;
     let tester = tester(history)?;
     let (sender, searched) = channel();
     let search = move || {
@@ -111,28 +140,76 @@ pub(super) fn check(history: &[Event]) -> Result<(), String> {
     }
 }
 
+/// A value is stale if one that was written after it had been written before the read began. That is not
+/// all that can be wrong, but told at once and in words; what is left is searched for.
+fn nothing_stale_is_read(history: &[Event]) -> Result<(), String> {
+    // Of each value: when its writing began, and when it was done.
+    let mut written: HashMap<u64, (usize, Option<usize>)> = HashMap::from([(0, (0, Some(0)))]);
+    let mut writes: HashMap<u64, u64> = HashMap::new();
+    let mut reads: HashMap<u64, usize> = HashMap::new();
+    for (now, event) in history.iter().enumerate() {
+        match event {
+            Event::Writes { call, value, .. } => {
+                writes.insert(*call, *value);
+                written.insert(*value, (now, None));
+            }
+            Event::Reads { call, .. } => {
+                reads.insert(*call, now);
+            }
+            Event::Done { call, value, .. } => {
+                if let Some(write) = writes.get(call).and_then(|value| written.get_mut(value)) {
+                    write.1 = Some(now);
+                } else if let Some(began) = reads.get(call) {
+                    let Some((_, Some(done))) = written.get(value) else {
+                        continue;
+                    };
+                    let newer = written.iter().find(|(_, (write, wrote))| {
+                        write > done && wrote.is_some_and(|wrote| wrote < *began)
+                    });
+                    if let Some((newer, _)) = newer {
+                        return Err(format!(
+                            "call {call} has read {value}, and {newer} had been written after it"
+                        ));
+                    }
+                }
+            }
+            Event::Refused { .. } | Event::Unknown { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// A write of unknown outcome that nobody has read makes no difference: it may never have taken hold. One
+/// that was read had taken hold by the end of the first reading.
 fn tester(history: &[Event]) -> Result<Tester, String> {
     let ends = |event: &&Event| !matches!(event, Event::Writes { .. } | Event::Reads { .. });
     let ends = history.iter().filter(ends);
     let ends: HashMap<u64, &Event> = ends.map(|event| (event.call(), event)).collect();
     let is_done = |call: &u64| matches!(ends.get(call), Some(Event::Done { .. }));
     let is_refused = |call: &u64| matches!(ends.get(call), Some(Event::Refused { .. }));
+    let answers = history.iter().filter_map(|event| match event {
+        Event::Done { value, .. } => Some(*value),
+        _ => None,
+    });
+    let seen: HashSet<u64> = answers.collect();
     let mut tester = Tester::new(Register(0));
     let mut open: HashMap<u64, (Doer, bool)> = HashMap::new();
+    let mut unknown: HashMap<u64, Doer> = HashMap::new();
     for event in history {
         match event {
             Event::Writes {
                 call,
                 client,
                 value,
-            } if !is_refused(call) => {
-                let doer = if is_done(call) {
-                    Doer::Client(*client)
-                } else {
-                    Doer::Nobody(*call)
-                };
+            } if is_done(call) => {
+                let doer = Doer::Client(*client);
                 tester.on_invoke(doer, RegisterOp::Write(*value))?;
                 open.insert(*call, (doer, true));
+            }
+            Event::Writes { call, value, .. } if !is_refused(call) && seen.contains(value) => {
+                let doer = Doer::Nobody(*call);
+                tester.on_invoke(doer, RegisterOp::Write(*value))?;
+                unknown.insert(*value, doer);
             }
             // A read that was not answered tells nothing.
             Event::Reads { call, client } if is_done(call) => {
@@ -142,12 +219,14 @@ fn tester(history: &[Event]) -> Result<Tester, String> {
             }
             Event::Done { call, value, .. } => {
                 let (doer, wrote) = open.remove(call).ok_or("an answer to no call")?;
-                let answer = if wrote {
-                    RegisterRet::WriteOk
-                } else {
-                    RegisterRet::ReadOk(*value)
-                };
-                tester.on_return(doer, answer)?;
+                if wrote {
+                    tester.on_return(doer, RegisterRet::WriteOk)?;
+                    continue;
+                }
+                if let Some(writer) = unknown.remove(value) {
+                    tester.on_return(writer, RegisterRet::WriteOk)?;
+                }
+                tester.on_return(doer, RegisterRet::ReadOk(*value))?;
             }
             _ => {}
         }
@@ -219,8 +298,9 @@ mod tests {
     #[test]
     fn events_travel_as_text() {
         for event in history("w1=7 r2 1:+7 2:? 2:!") {
-            assert_eq!(Event::from_text(&event.to_text()), Some(event));
+            let timed = Timed::now(event);
+            assert_eq!(Timed::from_text(&timed.to_text()), Some(timed));
         }
-        assert_eq!(Event::from_text("end of the calls"), None);
+        assert_eq!(Timed::from_text("end of the calls"), None);
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::caller::CALLER;
+use lockkeeper_fencing::clock::{Clock, SystemClock};
+
+use super::caller::{CALLER, NUMBER};
 use super::child::Child;
-use super::history::{self, Event};
+use super::history::{self, Event, Timed};
 use super::member::{BIND, MEMBER};
 use super::network::{Network, Way};
 use super::place::{Driver, Place};
@@ -14,6 +16,7 @@ use crate::real::servers::{self, Ensemble, Server};
 /// The members, by their hosts. The first one leads at the beginning.
 pub(super) const LEADER: usize = 11;
 pub(super) const STANDBY: usize = 12;
+/// The first caller's host; others follow it.
 pub(super) const CALLER_HOST: usize = 13;
 /// The first server's host; others follow it.
 pub(super) const SERVER: usize = 1;
@@ -22,17 +25,18 @@ pub(super) struct Stage {
     // In this order they end: the processes before their hosts.
     leader: Child,
     standby: Child,
-    caller: Child,
+    callers: Vec<Child>,
     pub(super) servers: Vec<Server>,
     pub(super) network: Network,
     test: String,
-    history: Vec<Event>,
+    history: Vec<Timed>,
 }
 
 /// What the hosts of a test are to be.
 pub(super) struct Setting {
     pub(super) driver: Driver,
     pub(super) servers: usize,
+    pub(super) callers: usize,
     /// The environment of the members and of the servers' processes.
     pub(super) environment: Vec<(&'static str, String)>,
 }
@@ -42,6 +46,7 @@ impl Setting {
         Setting {
             driver,
             servers: 1,
+            callers: 1,
             environment: Vec::new(),
         }
     }
@@ -62,7 +67,8 @@ impl Stage {
         address(variable, test)?;
         let hosts = SERVER..SERVER + setting.servers;
         let mut all: Vec<usize> = hosts.clone().collect();
-        all.extend([LEADER, STANDBY, CALLER_HOST]);
+        all.extend([LEADER, STANDBY]);
+        all.extend(CALLER_HOST..CALLER_HOST + setting.callers);
         let network = Network::new(test, &all)?;
         let mut servers: Vec<Server> = hosts.map(|host| server(&network, setting, host)).collect();
         servers.iter_mut().for_each(Server::start);
@@ -71,6 +77,7 @@ impl Stage {
         let start = |part: &str, variable: &'static str, host: usize| {
             let mut environment = setting.environment.clone();
             environment.push((variable, place.to_text()));
+            environment.push((NUMBER, host.saturating_sub(CALLER_HOST).to_string()));
             environment.push((BIND, format!("{}:7000", Network::address(host))));
             let part = format!("real::partition::{part}");
             Child::start(&part, &network.namespace(host), &environment)
@@ -78,56 +85,66 @@ impl Stage {
         let leader = start("member::member", MEMBER, LEADER);
         leader.await_word("serving");
         let standby = start("member::member", MEMBER, STANDBY);
-        let caller = start("caller::caller", CALLER, CALLER_HOST);
+        let callers = CALLER_HOST..CALLER_HOST + setting.callers;
+        let callers = callers.map(|host| start("caller::caller", CALLER, host));
         let mut stage = Stage {
             leader,
             standby,
-            caller,
+            callers: callers.collect(),
             servers,
             network,
             test: test.to_owned(),
             history: Vec::new(),
         };
-        stage.await_calls(20);
+        for caller in 0..setting.callers {
+            stage.await_calls_of(caller, 20);
+        }
         Some(stage)
     }
 
-    /// Until so many more calls have been answered with a value.
+    /// Until so many more calls of the first caller have been answered with a value.
     pub(super) fn await_calls(&mut self, count: usize) {
-        self.await_events(count, |event| matches!(event, Event::Done { .. }));
+        self.await_calls_of(0, count);
+    }
+
+    pub(super) fn await_calls_of(&mut self, caller: usize, count: usize) {
+        self.await_events(caller, count, |event| matches!(event, Event::Done { .. }));
     }
 
     /// Until so many more calls had another end.
     pub(super) fn await_failures(&mut self, count: usize) {
-        self.await_events(count, |event| {
+        self.await_events(0, count, |event| {
             matches!(event, Event::Refused { .. } | Event::Unknown { .. })
         });
     }
 
-    /// Until so many calls in a row, begun after now, had another end: nobody serves.
+    /// Until so many calls in a row had another end: nobody serves.
     pub(super) fn await_silence(&mut self, count: usize) {
+        let mut begun = Begun::from_now();
         let mut in_a_row = 0;
         while in_a_row < count {
-            match self.next_event() {
-                Event::Done { .. } => in_a_row = 0,
-                Event::Refused { .. } | Event::Unknown { .. } => in_a_row += 1,
-                Event::Writes { .. } | Event::Reads { .. } => {}
+            match begun.ended(&self.next_event(0)) {
+                Some(Event::Done { .. }) => in_a_row = 0,
+                Some(_) => in_a_row += 1,
+                None => {}
             }
         }
     }
 
-    fn await_events(&mut self, count: usize, counts: impl Fn(&Event) -> bool) {
+    fn await_events(&mut self, caller: usize, count: usize, counts: impl Fn(&Event) -> bool) {
+        let mut begun = Begun::from_now();
         let mut left = count;
         while left > 0 {
-            left -= usize::from(counts(&self.next_event()));
+            let next = self.next_event(caller);
+            left -= usize::from(begun.ended(&next).is_some_and(&counts));
         }
     }
 
-    fn next_event(&mut self) -> Event {
-        let told = self.caller.told();
-        let event = Event::from_text(&told).unwrap_or_else(|| panic!("the caller tells {told:?}"));
-        self.history.push(event.clone());
-        event
+    fn next_event(&mut self, caller: usize) -> Timed {
+        let told = self.callers[caller].told();
+        let timed = Timed::from_text(&told).unwrap_or_else(|| panic!("a caller tells {told:?}"));
+        self.history.push(timed.clone());
+        timed
     }
 
     /// Until the other one serves.
@@ -142,32 +159,64 @@ impl Stage {
     }
 
     /// Ends the calls and judges all of them. At least so many epochs have served.
-    pub(super) fn judge(mut self, epochs: usize) {
-        self.caller.finish();
-        loop {
-            let told = self.caller.told();
-            match Event::from_text(&told) {
-                Some(event) => self.history.push(event),
-                None => break,
+    pub(super) fn judge(self, epochs: usize) {
+        let test = self.test.clone();
+        let history = self.finish(epochs);
+        if let Err(fault) = history::check(&history) {
+            panic!("{test}: {fault}\n{history:#?}");
+        }
+    }
+
+    /// Ends the calls: all of them, in the order in which they happened.
+    pub(super) fn finish(mut self, epochs: usize) -> Vec<Event> {
+        for caller in &mut self.callers {
+            caller.finish();
+            while let Some(timed) = Timed::from_text(&caller.told()) {
+                self.history.push(timed);
             }
         }
-        let count = |wanted: fn(&Event) -> bool| self.history.iter().filter(|&e| wanted(e)).count();
+        self.history.sort_by_key(|timed| timed.nanoseconds);
+        let history: Vec<Event> = self.history.drain(..).map(|timed| timed.event).collect();
+        let count = |wanted: fn(&Event) -> bool| history.iter().filter(|&e| wanted(e)).count();
         let done = count(|event| matches!(event, Event::Done { .. }));
         let unknown = count(|event| matches!(event, Event::Unknown { .. }));
         let refused = count(|event| matches!(event, Event::Refused { .. }));
-        let served: BTreeSet<u64> = self
-            .history
-            .iter()
-            .filter_map(|event| match event {
-                Event::Done { epoch, .. } => Some(*epoch),
-                _ => None,
-            })
-            .collect();
+        let served = history.iter().filter_map(|event| match event {
+            Event::Done { epoch, .. } => Some(*epoch),
+            _ => None,
+        });
+        let served: BTreeSet<u64> = served.collect();
         println!("{done} calls done, {refused} refused, {unknown} unknown; epochs {served:?}");
         assert!(served.len() >= epochs, "only {served:?} have served");
-        if let Err(fault) = history::check(&self.history) {
-            let lines: Vec<String> = self.history.iter().map(Event::to_text).collect();
-            panic!("{}: {fault}\n{}", self.test, lines.join("\n"));
+        history
+    }
+}
+
+/// The calls that were begun after a moment: what is told may have happened a while ago.
+struct Begun {
+    from: u128,
+    calls: BTreeSet<u64>,
+}
+
+impl Begun {
+    fn from_now() -> Self {
+        Begun {
+            from: SystemClock.now().elapsed().as_nanos(),
+            calls: BTreeSet::new(),
+        }
+    }
+
+    /// How one of them has ended, if this is it.
+    fn ended<'a>(&mut self, timed: &'a Timed) -> Option<&'a Event> {
+        let event = &timed.event;
+        match event {
+            Event::Writes { call, .. } | Event::Reads { call, .. } => {
+                if timed.nanoseconds > self.from {
+                    self.calls.insert(*call);
+                }
+                None
+            }
+            ended => self.calls.contains(&ended.call()).then_some(ended),
         }
     }
 }
