@@ -51,6 +51,14 @@
 //! # }
 //! ```
 //!
+//! # What a handshake compares
+//!
+//! Both processes name their protocol versions, their run, their application's version and the largest
+//! frame that they take; a gateway its name, version and methods, its token, and the shapes of its
+//! messages and replies. What does not fit is refused at `connect`, by name, and not in the middle of
+//! a call: see [`check_shapes`](lockkeeper_core::RpcServiceBuilder::check_shapes) for upgrades one
+//! process after the other.
+//!
 //! # Who may connect
 //!
 //! By default nothing is encrypted and nobody has to prove who he is, and services listen on

@@ -197,3 +197,104 @@ fn an_endpoint_that_extends_anothers_gateway_serves_both() {
         assert_eq!(kind(other), RpcErrorKind::WrongGateway);
     });
 }
+
+/// A message before and after somebody changed it.
+mod versions {
+    use actix::prelude::*;
+    use lockkeeper_core::prelude::*;
+
+    pub mod first {
+        use serde::{Deserialize, Serialize};
+
+        #[derive(actix::Message, Serialize, Deserialize)]
+        #[rtype(result = "i64")]
+        pub struct Count(pub i64);
+
+        lockkeeper_core::rpc_gateway! {
+            pub Counts("test.Counts", version = 1) { Count }
+        }
+    }
+
+    pub mod second {
+        use serde::{Deserialize, Serialize};
+
+        #[derive(actix::Message, Serialize, Deserialize)]
+        #[rtype(result = "i64")]
+        pub struct Count {
+            pub times: i64,
+            pub number: i64,
+        }
+
+        lockkeeper_core::rpc_gateway! {
+            pub Counts("test.Counts", version = 2) { Count }
+        }
+    }
+
+    #[derive(RpcEndpoint, Default)]
+    #[rpc(gateways(first::Counts, second::Counts))]
+    pub struct Counter(i64);
+
+    impl Actor for Counter {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<first::Count> for Counter {
+        type Result = i64;
+
+        fn handle(&mut self, first::Count(number): first::Count, _: &mut Context<Self>) -> i64 {
+            self.0 += number;
+            self.0
+        }
+    }
+
+    impl Handler<second::Count> for Counter {
+        type Result = i64;
+
+        fn handle(&mut self, count: second::Count, _: &mut Context<Self>) -> i64 {
+            self.0 += count.times * count.number;
+            self.0
+        }
+    }
+}
+
+#[test]
+fn one_endpoint_serves_two_versions_of_a_gateway_side_by_side() {
+    use lockkeeper_core::transport::{Caller, Handshake};
+    use versions::{Counter, first, second};
+    run(async {
+        let service = service();
+        let server = service
+            .start_server("counts", Counter::default())
+            .await
+            .unwrap();
+        server.start().await.unwrap();
+        let older = server.gateway::<first::Counts>();
+        let newer = server.gateway::<second::Counts>();
+        assert_eq!(older.send(first::Count(1)).await.unwrap(), 1);
+        let count = second::Count {
+            times: 2,
+            number: 3,
+        };
+        assert_eq!(newer.send(count).await.unwrap(), 7);
+        let endpoint = service.endpoint("counts").unwrap();
+        let accept = |version, shapes: &[u64]| {
+            endpoint.accept(Handshake {
+                gateway: "test.Counts".into(),
+                version,
+                methods: vec!["Count".into()],
+                shapes: shapes.to_vec(),
+                token: None,
+                caller: Caller::Remote("peer".into()),
+            })
+        };
+        accept(1, first::Counts::shapes()).unwrap();
+        accept(2, second::Counts::shapes()).unwrap();
+        // The message of one version under the number of the other.
+        let mixed = accept(1, second::Counts::shapes()).unwrap_err();
+        assert_eq!(mixed.kind(), RpcErrorKind::GatewayVersionMismatch);
+        assert!(mixed.text().contains("Count of test.Counts"), "{mixed}");
+        // Who does not tell is believed.
+        accept(1, &[0]).unwrap();
+        accept(1, &[]).unwrap();
+    });
+}

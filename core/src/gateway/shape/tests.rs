@@ -148,6 +148,22 @@ fn a_type_that_refuses_the_stand_in_is_known_so_far() {
     assert_ne!(of::<NonZeroU32>(), of::<Duration>());
 }
 
+struct Panics;
+
+impl<'de> Deserialize<'de> for Panics {
+    fn deserialize<D: serde::Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(value)?;
+        assert!(!text.is_empty(), "no text");
+        Ok(Self)
+    }
+}
+
+#[test]
+fn a_type_that_panics_is_known_so_far() {
+    assert_eq!(of::<(u8, Panics)>(), of::<(u8, Panics)>());
+    assert_ne!(of::<(u8, Panics)>(), of::<(u16, Panics)>());
+}
+
 #[derive(Serialize)]
 struct WriteOnly;
 
