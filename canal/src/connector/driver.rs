@@ -286,7 +286,7 @@ impl Driver {
         let stalled = match (&mut stream.stall, &self.probe) {
             (Some(stall), Some(probe)) => {
                 if stall.nothing_came(now()) {
-                    stream.probing.push(ask(&probe.probe, stall.period()));
+                    stream.probing.push(ask(&probe.probe, stall.limit()));
                 }
                 stall.stalled(now()).is_some()
             }

@@ -33,7 +33,7 @@ pub type BinlogAnswer = Result<BinlogPosition, Box<dyn std::error::Error + Send 
 ///
 /// It is asked only while the Canal server has nothing, four times in the limit of
 /// [`CanalConnector::with_binlog_probe`](crate::CanalConnector::with_binlog_probe), and one question
-/// at a time; an answer that takes longer than a quarter of the limit counts as a failure.
+/// at a time; an answer that takes longer than the limit counts as a failure.
 pub trait BinlogProbe: Send + Sync + 'static {
     /// Asks.
     fn binlog_position(&self) -> Pin<Box<dyn Future<Output = BinlogAnswer> + '_>>;
@@ -74,7 +74,12 @@ impl StallWatch {
     }
 
     /// How long an answer may take.
-    pub(super) fn period(&self) -> Duration {
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// From an answer to the next question.
+    fn period(&self) -> Duration {
         self.limit / 4
     }
 

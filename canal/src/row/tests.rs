@@ -306,6 +306,53 @@ fn rows_become_maps_and_tuples_too() {
 }
 
 #[test]
+fn rows_become_enums_by_a_column_or_by_what_fits() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(tag = "kind", rename_all = "lowercase")]
+    enum Event {
+        Paid { id: u64, amount: Decimal },
+        Sent { id: u64, to: Option<String> },
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Order { id: u64, amount: Decimal },
+        Person { id: u64, name: String },
+    }
+    let row = |kind: &str| {
+        inserted(vec![
+            column("id", "bigint(20) unsigned", Some("7")),
+            column("kind", "enum('paid','sent')", Some(kind)),
+            column("amount", "decimal(12,2)", Some("1.50")),
+            column("to", "varchar(9)", Some("Ada")),
+        ])
+    };
+    let event = |kind| {
+        let change = row(kind);
+        let row = change.rows::<Event>().next().unwrap();
+        row.map(|row| row.after.unwrap())
+    };
+    let amount = Decimal::new(150, 2);
+    assert_eq!(event("1").unwrap(), Event::Paid { id: 7, amount });
+    let to = Some("Ada".to_owned());
+    assert_eq!(event("2").unwrap(), Event::Sent { id: 7, to });
+    let error = event("3").unwrap_err();
+    assert!(error.to_string().contains("shop.orders"), "{error}");
+    let person = inserted(vec![
+        column("id", "int(11)", Some("8")),
+        column("name", "varchar(9)", Some("Ada")),
+    ]);
+    let (person, order) = (person, row("1"));
+    let either = |change: &RowChange| {
+        let row = change.rows::<Either>().next().unwrap();
+        row.unwrap().after.unwrap()
+    };
+    assert_eq!(either(&order), Either::Order { id: 7, amount });
+    let name = "Ada".to_owned();
+    assert_eq!(either(&person), Either::Person { id: 8, name });
+}
+
+#[test]
 fn statements_never_reach_row_handlers() {
     let statement = |event_type: wire::EventType, is_ddl: bool| {
         change(&wire::RowChange {

@@ -334,7 +334,7 @@ async fn every_fault_of_the_server_ends_in_a_new_connection_and_no_loss() {
 #[actix_rt::test]
 async fn a_slow_handler_keeps_its_connection_and_gets_its_batch_once() {
     // Two thirds of it are what a busy machine may lose.
-    let limit = Duration::from_secs(3);
+    let limit = Duration::from_secs(5);
     let script = vec![Script::Take(limit * 2)];
     let mut lab = Lab::with(script, settings(), |builder| {
         builder

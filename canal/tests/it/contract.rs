@@ -114,6 +114,8 @@ contracts! {
     a_schema_change_is_no_row,
     silence_beyond_the_servers_limit_closes_and_keep_alive_does_not,
     dropping_a_fetch_loses_nothing,
+    get_acknowledges_what_it_gives,
+    a_new_client_id_begins_with_the_oldest_entry,
     the_actor_delivers_each_row_soon_and_acknowledges_it,
     the_actor_pushes_whole_transactions_however_batches_are_cut,
     the_actor_reports_a_server_that_stalls_while_the_binlog_grows,
@@ -121,7 +123,11 @@ contracts! {
 
 impl Subject {
     fn builder(&self) -> CanalConnectorBuilder {
-        CanalConnectorBuilder::new(ClientIdentity::new(&self.destination))
+        self.builder_for(ClientIdentity::new(&self.destination))
+    }
+
+    fn builder_for(&self, identity: ClientIdentity) -> CanalConnectorBuilder {
+        CanalConnectorBuilder::new(identity)
             .address(&self.address)
             .credentials(&self.user, &*self.password)
     }

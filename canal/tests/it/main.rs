@@ -10,6 +10,7 @@ mod embedded;
 mod faults;
 #[cfg(feature = "mq")]
 mod mq;
+mod pages;
 mod peer;
 mod real;
 mod repair;

@@ -182,3 +182,41 @@ async fn after_unsubscribing_a_repair_does_not_subscribe() {
     };
     assert!(matches!(error, CanalError::NotSubscribed { .. }), "{error}");
 }
+
+/// What Java's `CanalConnector` interface has, in the connector that repairs itself; the contracts
+/// do the same with the simple one.
+#[actix_rt::test]
+async fn every_call_of_javas_interface_is_there() {
+    let lab = Lab::new();
+    let mut connector = lab.builder().build_cluster().unwrap();
+    assert_eq!(connector.connect().await.unwrap(), ClientRole::Active);
+    assert!(!connector.check_valid());
+    connector.subscribe(&Filter::keep()).await.unwrap();
+    assert!(connector.check_valid());
+    lab.database.insert(1..=1);
+    let first = next(&mut connector).await;
+    connector.rollback().await.unwrap();
+    assert_eq!(connector.outstanding_batches(), 0);
+    let again = next(&mut connector).await;
+    assert_eq!(again.raw_entries(), first.raw_entries());
+    connector.rollback_to(again.id()).await.unwrap();
+    let again = next(&mut connector).await;
+    assert_eq!(again.raw_entries(), first.raw_entries());
+    connector.ack(again.id()).await.unwrap();
+    lab.database.insert(2..=2);
+    let wait = Some(Duration::from_millis(1));
+    let until = Instant::now() + HANG;
+    let got = loop {
+        if let Some(message) = connector.get(1000, wait).await.unwrap() {
+            break message;
+        }
+        assert!(Instant::now() < until, "no batch comes");
+    };
+    assert_ne!(got.raw_entries(), first.raw_entries());
+    connector.confirm_acks().await.unwrap();
+    assert_eq!(lab.server.handle().statistics().acked_transactions, 2);
+    connector.unsubscribe().await.unwrap();
+    connector.disconnect().await;
+    assert!(!connector.check_valid());
+    assert_eq!(lab.server.handle().statistics().unsubscriptions, 1);
+}

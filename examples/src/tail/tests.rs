@@ -77,6 +77,18 @@ async fn what_is_peeked_at_comes_again_and_what_is_acknowledged_does_not() {
     assert_eq!(server.handle().statistics().acked_rows, 4);
 }
 
+#[test]
+fn a_password_is_never_an_argument() {
+    let command = Options::command();
+    let names = command
+        .get_arguments()
+        .map(|argument| argument.get_id().as_str());
+    let passwords: Vec<_> = names.filter(|name| name.contains("password")).collect();
+    assert_eq!(passwords, ["password_file"]);
+    let given = Options::try_parse_from(["canal-tail", "--embedded", "--password", "secret"]);
+    assert!(given.is_err());
+}
+
 #[tokio::test]
 async fn a_wrong_password_is_said_plainly() {
     let server = CanalServer::builder()

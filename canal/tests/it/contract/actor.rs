@@ -186,7 +186,7 @@ pub(crate) async fn the_actor_reports_a_server_that_stalls_while_the_binlog_grow
     };
     let connector = CanalConnector::new(simple, settings, reporter.recipient())
         .unwrap()
-        .with_binlog_probe(probe, Duration::from_secs(2));
+        .with_binlog_probe(probe, Duration::from_secs(4));
     let mut status = connector.watch();
     let connector = connector.start();
     caught_up(status.clone()).await;

@@ -1,8 +1,10 @@
 //! Batches: what an acknowledgement covers, what comes again.
 
-use lockkeeper_canal::{CanalError, Message};
+use std::time::{Duration, Instant};
 
-use super::{Subject, ids, inserted, next, until_inserted};
+use lockkeeper_canal::{CanalError, ClientIdentity, Filter, Message};
+
+use super::{HANG, Subject, ids, inserted, next, until_inserted};
 
 pub(crate) async fn unacknowledged_batches_come_again_after_a_reconnect(subject: &Subject) {
     let mut connector = subject.subscribed().await;
@@ -126,4 +128,50 @@ pub(crate) async fn dropping_a_fetch_loses_nothing(subject: &Subject) {
         seen.extend(inserted(subject, &message));
     }
     assert_eq!(seen, ids(1..=40));
+}
+
+pub(crate) async fn get_acknowledges_what_it_gives(subject: &Subject) {
+    let mut connector = subject.subscribed().await;
+    subject.database.insert(1..=5);
+    let (mut seen, until) = (Vec::new(), Instant::now() + HANG);
+    while seen != ids(1..=5) {
+        assert!(Instant::now() < until, "{seen:?}");
+        match connector.get(1000, None).await.unwrap() {
+            Some(message) => seen.extend(inserted(subject, &message)),
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+    assert_eq!(connector.outstanding_batches(), 0);
+    connector.confirm_acks().await.unwrap();
+    connector.disconnect().await;
+    let mut connector = subject.subscribed().await;
+    subject.database.insert(6..=6);
+    let (_, seen) = until_inserted(subject, &mut connector, 1000, 6).await;
+    assert_eq!(seen.inserted, [6], "what was got came again");
+}
+
+pub(crate) async fn a_new_client_id_begins_with_the_oldest_entry(subject: &Subject) {
+    // Sets the filter, so that the server keeps the rows.
+    let mut connector = subject.subscribed().await;
+    subject.database.insert(1..=3);
+    let (messages, _) = until_inserted(subject, &mut connector, 1000, 3).await;
+    connector.ack(messages.last().unwrap().id()).await.unwrap();
+    connector.confirm_acks().await.unwrap();
+    connector.disconnect().await;
+    subject.database.insert(4..=6);
+    let identity = ClientIdentity::new(&subject.destination);
+    let identity = identity.with_client_id(1002).unwrap();
+    let mut other = subject.builder_for(identity).build().unwrap();
+    other.connect().await.unwrap();
+    other.subscribe(&Filter::keep()).await.unwrap();
+    let (messages, seen) = until_inserted(subject, &mut other, 1000, 6).await;
+    assert_eq!(
+        seen.inserted,
+        [4, 5, 6],
+        "from before its subscription, and all there is"
+    );
+    other.ack(messages.last().unwrap().id()).await.unwrap();
+    other.confirm_acks().await.unwrap();
+    // Or the server would keep everything for it.
+    other.unsubscribe().await.unwrap();
 }
