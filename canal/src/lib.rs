@@ -54,7 +54,7 @@
 //! |---|---|---|
 //! | `kafka` | `mq::KafkaForwarder` and `mq::KafkaConnector`: Kafka in both directions | no |
 //! | `mq` | [`mq`]'s actors over the traits `MqProducer` and `MqConsumer`, for any message queue | no |
-//! | `sql` | `SnapshotThenStream`: the rows from before, and then the stream | no |
+//! | `sql` | `snapshot::SnapshotThenStream`: the rows from before, and then the stream | no |
 //! | `testing` | `testing::CanalServer`, a server within the process, for tests | no |
 //! | `zookeeper` | `ClusterNodeAccessStrategy`, which finds the servers of a cluster, and `ClientRunningMonitor`, by which one of several clients is served | no |
 //!
@@ -72,6 +72,7 @@
 //! | `filter` | which tables to ask for |
 //! | `identity`, `error` | who asks; what can go wrong |
 //! | `mq` (feature `mq`) | message queues: batches to them, and from them |
+//! | `snapshot` (feature `sql`) | rows from before the start, merged into the stream |
 //! | `testing` (feature `testing`) | a server within the process, for tests |
 
 mod access;
@@ -83,6 +84,8 @@ mod identity;
 mod message;
 #[cfg(feature = "mq")]
 pub mod mq;
+#[cfg(any(feature = "mq", feature = "sql"))]
+mod parsed;
 pub mod prelude;
 mod protocol;
 #[cfg_attr(
@@ -94,6 +97,8 @@ mod row;
 #[cfg(feature = "zookeeper")]
 mod running;
 mod session;
+#[cfg(feature = "sql")]
+pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;

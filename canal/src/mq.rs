@@ -29,7 +29,6 @@ mod golden;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod offsets;
-mod parsed;
 mod producer;
 mod protobuf;
 mod routing;

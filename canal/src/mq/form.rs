@@ -10,11 +10,11 @@ use bytes::Bytes;
 
 use super::error::MqError;
 use super::flat::{FlatMessage, Parts};
-use super::parsed::Parsed;
 use super::protobuf;
 use super::routing::MqRouting;
 use crate::entry::{Entry, EntryType};
 use crate::message::Message;
+use crate::parsed::Parsed;
 
 /// In which form batches are written to a queue. A reader takes both: it sees which one it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

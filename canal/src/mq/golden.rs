@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::flat::{FlatMessage, Parts};
-use super::parsed::Parsed;
 use super::routing::MqRouting;
 use super::{form, protobuf};
 use crate::entry::Entry;
+use crate::parsed::Parsed;
 
 /// The lines of one kind, without the kind.
 fn lines(kind: &str) -> impl Iterator<Item = &'static str> {

@@ -8,7 +8,7 @@ mod tests;
 use pattern::Pattern;
 
 use super::error::MqError;
-use super::parsed::Parsed;
+use crate::parsed::Parsed;
 use crate::protocol::generated::entry as wire;
 
 /// Which topic and partition rows go to. The texts are those of Canal's `instance.properties`,

@@ -19,6 +19,8 @@ mod cluster;
 mod high_availability;
 #[cfg(feature = "kafka")]
 mod kafka;
+#[cfg(feature = "sql")]
+mod snapshot;
 mod statements;
 mod values;
 

@@ -4,7 +4,7 @@ use super::FlatMessage;
 use super::map::{Ordered, Text};
 use crate::entry::EventType;
 use crate::mq::MqError;
-use crate::mq::parsed::Parsed;
+use crate::parsed::Parsed;
 use crate::protocol::generated::entry as wire;
 
 /// What every message made from one entry has in common.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entry::Entry;
 use crate::mq::golden;
-use crate::mq::parsed::Parsed;
+use crate::parsed::Parsed;
 use crate::row::ChangeKind;
 
 const PLACE: (&str, i64) = ("changes[3]", 42);

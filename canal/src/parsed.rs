@@ -2,7 +2,6 @@
 
 use prost::Message as _;
 
-use super::error::MqError;
 use crate::entry::{Entry, EntryType, EventType};
 use crate::error::CanalError;
 use crate::protocol::generated::entry as wire;
@@ -17,7 +16,7 @@ pub(crate) struct Parsed {
 
 impl Parsed {
     /// `None` for what carries neither: the begin and end of a transaction, heartbeats.
-    pub(crate) fn of(entry: &Entry) -> Result<Option<Self>, MqError> {
+    pub(crate) fn of(entry: &Entry) -> Result<Option<Self>, CanalError> {
         if entry.entry_type() != EntryType::RowData {
             return Ok(None);
         }
@@ -48,6 +47,7 @@ impl Parsed {
     }
 
     /// The image of a row that says where it is: before a delete, after anything else.
+    #[cfg(feature = "mq")]
     pub(crate) fn image<'a>(&self, row: &'a wire::RowData) -> &'a [wire::Column] {
         match self.event_type {
             EventType::Delete => &row.before_columns,
@@ -56,6 +56,7 @@ impl Parsed {
     }
 
     /// The entry with these rows alone, as it is on the wire.
+    #[cfg(feature = "mq")]
     pub(crate) fn with_rows(&self, rows: impl IntoIterator<Item = usize>) -> Vec<u8> {
         let all = &self.change.row_datas;
         let chosen = rows.into_iter().filter_map(|index| all.get(index)).cloned();
