@@ -4,3 +4,4 @@ pub mod counter;
 pub mod leader;
 pub mod orders;
 pub mod tail;
+pub mod word_count;

@@ -1,11 +1,29 @@
 //! What the tests across crates share: the addresses of the real servers.
 
-/// The README's examples compile and run.
+/// The code in the README and in the guides compiles and, unless it says `no_run`, runs.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($name:ident = $path:literal;)*) => {
+            $(#[doc = include_str!(concat!("../../", $path))] pub struct $name;)*
+        };
+    }
 
-/// So do those of the guide to Canal.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/canal.md")]
-pub struct CanalGuide;
+    pages! {
+        Readme = "README.md";
+        Canal = "docs/canal.md";
+        SecondProcess = "docs/start/second-process.md";
+        JavaCanal = "docs/start/java-canal.md";
+        RegionStart = "docs/start/region.md";
+        FailOver = "docs/tasks/fail-over.md";
+        RollingUpgrade = "docs/tasks/rolling-upgrade.md";
+        TimeOuts = "docs/tasks/time-outs.md";
+        BackPressure = "docs/tasks/back-pressure.md";
+        Choosing = "docs/tasks/choosing.md";
+        ExactlyOnceSql = "docs/tasks/exactly-once-sql.md";
+        StartPosition = "docs/tasks/start-position.md";
+        Testing = "docs/tasks/testing.md";
+        Kubernetes = "docs/tasks/kubernetes.md";
+        Metrics = "docs/tasks/metrics.md";
+    }
+}

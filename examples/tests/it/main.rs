@@ -4,4 +4,6 @@
 mod counter;
 mod leader;
 mod migration;
+mod pages;
 mod support;
+mod word_count;

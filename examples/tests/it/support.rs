@@ -1,33 +1,40 @@
 //! Child processes that say where they listen.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A running program. Killed when it is dropped.
-pub(crate) struct Program(Child);
+pub(crate) struct Program(Child, BufReader<ChildStdout>);
 
 impl Program {
     /// Starts it and gives the last word of the first line that it prints.
     pub(crate) fn start(command: &mut Command) -> (Self, String) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         let place = line.split_whitespace().last().unwrap().to_owned();
-        (Self(child), place)
+        (Self(child, output), place)
+    }
+
+    /// Sends SIGTERM, and gives what it still prints until its good end.
+    pub(crate) fn stop(&mut self) -> String {
+        let pid = i32::try_from(self.0.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        self.1.read_to_string(&mut rest).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        rest
     }
 
     /// Sends SIGTERM and waits for a good end.
     pub(crate) fn terminate(mut self) {
-        let pid = i32::try_from(self.0.id()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
-        assert!(self.0.wait().unwrap().success());
+        self.stop();
     }
 }
 

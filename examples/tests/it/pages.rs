@@ -1,0 +1,150 @@
+//! The examples' pages: each command is run, and prints what the page says.
+//!
+//! A page is a row of `sh` blocks, each followed by a `text` block. In these, `…` stands for any
+//! text, and on a line of its own for any lines. A command that ends in `&` goes on in the background.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::Program;
+
+/// A command and what it prints.
+struct Step {
+    command: String,
+    expected: String,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) {
+            let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            blocks.push((kind, block.join("\n")));
+        }
+    }
+    let pairs = blocks.chunks(2).map(|pair| {
+        let [("sh", command), ("text", expected)] = pair else {
+            panic!("a command is followed by its output: {pair:?}");
+        };
+        let (command, expected) = (command.clone(), expected.clone());
+        Step { command, expected }
+    });
+    pairs.collect()
+}
+
+/// The program and its arguments, run in the repository's root as the pages say.
+fn program(command: &str) -> Command {
+    let words: Vec<&str> = command.trim_end_matches(" &").split(' ').collect();
+    let begin = ["cargo", "run", "-p", "lockkeeper-examples", "--bin"];
+    assert_eq!(&words[..5], begin, "{command}");
+    assert_eq!(words[6], "--", "{command}");
+    let path = match words[5] {
+        "counter" => env!("CARGO_BIN_EXE_counter"),
+        "leader" => env!("CARGO_BIN_EXE_leader"),
+        "canal-tail" => env!("CARGO_BIN_EXE_canal-tail"),
+        "word-count" => env!("CARGO_BIN_EXE_word-count"),
+        other => panic!("no example is named {other}"),
+    };
+    let mut program = Command::new(path);
+    program.args(&words[7..]);
+    program.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    program
+}
+
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{text}\n{errors}");
+    text
+}
+
+fn line_fits(expected: &str, line: &str) -> bool {
+    let Some((before, after)) = expected.split_once('…') else {
+        return expected == line;
+    };
+    let Some(rest) = line.strip_prefix(before) else {
+        return false;
+    };
+    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.into_iter().any(|at| line_fits(after, &rest[at..]))
+}
+
+fn fits(expected: &[&str], lines: &[&str]) -> bool {
+    match (expected, lines) {
+        ([], []) => true,
+        (["…", rest @ ..], _) => (0..=lines.len()).any(|skipped| fits(rest, &lines[skipped..])),
+        ([line, rest @ ..], [first, others @ ..]) => line_fits(line, first) && fits(rest, others),
+        _ => false,
+    }
+}
+
+fn check(expected: &str, text: &str) {
+    let (expected, lines): (Vec<_>, Vec<_>) = (expected.lines().collect(), text.lines().collect());
+    assert!(
+        fits(&expected, &lines),
+        "expected:\n{}\nprinted:\n{text}",
+        expected.join("\n")
+    );
+}
+
+fn run(page: &str) {
+    let steps = steps(page);
+    assert!(!steps.is_empty());
+    // what a command leaves there goes with the test
+    let folder = tempfile::tempdir().unwrap();
+    for Step { command, expected } in steps {
+        let mut program = program(&command);
+        check(&expected, &printed(program.env("TMPDIR", folder.path())));
+    }
+}
+
+#[test]
+fn the_page_of_counter_is_true() {
+    let steps = steps(include_str!("../../counter/README.md"));
+    let [serve, adds @ ..] = steps.as_slice() else {
+        panic!("no command");
+    };
+    assert!(serve.command.ends_with(" &"));
+    // a free port in place of the page's, which may be taken
+    let (serving, address) =
+        Program::start(program(&serve.command).args(["--listen", "127.0.0.1:0"]));
+    check(&serve.expected, &format!("serving {address}\n"));
+    assert_eq!(adds.len(), 2);
+    for Step { command, expected } in adds {
+        check(
+            expected,
+            &printed(program(command).args(["--at", &address])),
+        );
+    }
+    serving.terminate();
+}
+
+#[test]
+fn the_page_of_leader_is_true() {
+    run(include_str!("../../leader/README.md"));
+}
+
+#[test]
+fn the_page_of_canal_tail_is_true() {
+    run(include_str!("../../canal-tail/README.md"));
+}
+
+#[test]
+fn the_page_of_word_count_is_true() {
+    run(include_str!("../../word-count/README.md"));
+}
+
+#[test]
+fn an_output_that_differs_is_seen() {
+    assert!(fits(&["a …", "…", "z"], &["a 1", "b", "c", "z"]));
+    assert!(fits(&["…", "z"], &["z"]));
+    assert!(!fits(&["a …", "…", "z"], &["a 1", "b"]));
+    assert!(!fits(&["a"], &["a", "b"]));
+    assert!(!line_fits(
+        "lost 0, …: every",
+        "lost 1, duplicated 0: every"
+    ));
+    assert!(line_fits("in … files …", "in 3 files killed"));
+}
