@@ -41,7 +41,7 @@ pub struct RemoteSettings {
     /// than half the inboxes' limits divided by the sessions that send at the same time: a one-way
     /// message for which an inbox has no room is lost to the dead letters. Default: 4,096.
     pub credit_messages: u32,
-    /// The same in bytes of payload; one message may go beyond it. Default: 8 MiB.
+    /// The same for one-way messages in bytes of payload; one message may go beyond it. Default: 8 MiB.
     pub credit_bytes: u32,
     /// Connections in all that are accepted; beyond it new ones are closed at once. Default: 1,024.
     pub connection_limit: usize,

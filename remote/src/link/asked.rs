@@ -47,7 +47,7 @@ impl Asked {
     /// The session begins, with so much for each way of sending.
     pub(super) fn open(&self, grant: Grant) {
         self.grant(grant);
-        self.asks.open(grant);
+        self.asks.open(grant.messages);
     }
 
     pub(super) fn grant(&self, grant: Grant) {

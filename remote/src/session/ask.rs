@@ -91,10 +91,10 @@ impl Inner {
         let size = call.payload.len();
         let asks = &binding.asked.asks;
         // Held until the call has its end.
-        let _credit = match asks.try_take(size) {
+        let _credit = match asks.try_take() {
             Some(credit) => credit,
             None => tokio::select! {
-                credit = timeout_at(call.deadline, asks.take(size)) => match credit {
+                credit = timeout_at(call.deadline, asks.take()) => match credit {
                     Ok(Some(credit)) => credit,
                     Ok(None) => return Attempt::NotSent(loss_of(link)),
                     Err(_) => {

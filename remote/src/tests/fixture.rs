@@ -255,7 +255,7 @@ pub(super) fn quick_settings() -> RemoteSettings {
     RemoteSettings {
         ping_interval: Duration::from_millis(50),
         ping_timeout: Duration::from_millis(300),
-        handshake_timeout: Duration::from_millis(500),
+        handshake_timeout: Duration::from_secs(2),
         ..RemoteSettings::default()
     }
 }

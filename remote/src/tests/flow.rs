@@ -125,6 +125,19 @@ async fn asks_beyond_a_sessions_credit_wait_in_turn_and_keep_no_other_session_wa
 }
 
 #[tokio::test]
+async fn a_large_ask_that_is_not_answered_keeps_no_other_of_its_session_waiting() {
+    let mut server = Service::start_with(|it| it.settings(small_credit())).await;
+    let client = Service::start().await;
+    let session = client.connect(server.address()).await.unwrap();
+    let large = tokio::spawn(session.ask(call(HOLD, vec![1; 100_000])));
+    let (held, reply) = server.held().await;
+    assert_eq!(held.payload.len(), 100_000);
+    assert_serves(&session).await;
+    reply.reply(Ok(Bytes::new()));
+    large.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn one_slow_endpoints_credit_is_no_other_sessions() {
     let server = Service::start_with(|it| it.settings(small_credit())).await;
     let client = Service::start().await;

@@ -228,7 +228,7 @@ pub fn quick_settings() -> RemoteSettings {
     RemoteSettings {
         ping_interval: Duration::from_millis(100),
         ping_timeout: Duration::from_millis(500),
-        handshake_timeout: Duration::from_secs(1),
+        handshake_timeout: Duration::from_secs(3),
         ..RemoteSettings::default()
     }
 }
