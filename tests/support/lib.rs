@@ -21,6 +21,7 @@ mod pages {
         BackPressure = "docs/tasks/back-pressure.md";
         Choosing = "docs/tasks/choosing.md";
         ExactlyOnceSql = "docs/tasks/exactly-once-sql.md";
+        RowsFromBefore = "docs/tasks/rows-from-before.md";
         StartPosition = "docs/tasks/start-position.md";
         Testing = "docs/tasks/testing.md";
         Kubernetes = "docs/tasks/kubernetes.md";
