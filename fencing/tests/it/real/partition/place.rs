@@ -8,18 +8,20 @@ use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderEle
 use lockkeeper_fencing::guard::{EtcdGuardStore, GuardStore, ZooKeeperGuardStore};
 use lockkeeper_fencing::retrieval::{LeaderRetrieval, LeaderRetrievalService};
 
-const SESSION: Duration = Duration::from_secs(2);
+/// How long a store's answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 const ROOT: &str = "/partition";
 
 pub(super) fn component() -> ComponentId {
     ComponentId::new("register").unwrap()
 }
 
-/// `etcd` or `zookeeper`, and its servers as host:port, separated by commas.
+/// What decides, its servers as host:port, separated by commas, and how long a session is.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     driver: Driver,
     servers: String,
+    session: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +31,29 @@ pub(super) enum Driver {
 }
 
 impl Place {
-    pub(super) fn new(driver: Driver, servers: &[String]) -> Self {
+    pub(super) fn new(driver: Driver, servers: &[String], session: Duration) -> Self {
         Place {
             driver,
             servers: servers.join(","),
+            session,
         }
     }
 
     /// As [`from_text`](Self::from_text) reads it.
     pub(super) fn to_text(&self) -> String {
-        format!("{:?}|{}", self.driver, self.servers)
+        format!(
+            "{:?}|{}|{}",
+            self.driver,
+            self.servers,
+            self.session.as_secs()
+        )
     }
 
     pub(super) fn from_text(text: &str) -> Self {
-        let (driver, servers) = text.split_once('|').unwrap();
+        let parts: Vec<&str> = text.split('|').collect();
+        let [driver, servers, session] = parts[..] else {
+            panic!("{text} is no place")
+        };
         let known = [Driver::Etcd, Driver::ZooKeeper];
         Place {
             driver: known
@@ -50,6 +61,7 @@ impl Place {
                 .find(|known| format!("{known:?}") == driver)
                 .unwrap(),
             servers: servers.to_owned(),
+            session: Duration::from_secs(session.parse().unwrap()),
         }
     }
 
@@ -60,12 +72,12 @@ impl Place {
     }
 
     fn etcd(&self) -> Etcd {
-        Etcd::new(self.urls(), ROOT).with_session(SESSION)
+        Etcd::new(self.urls(), ROOT).with_session(self.session)
     }
 
     fn zookeeper(&self) -> ZooKeeper {
         let ensemble = ZooKeeper::new(&self.servers, ROOT).unwrap();
-        ensemble.with_session(SESSION)
+        ensemble.with_session(self.session)
     }
 
     pub(super) fn elections(&self) -> LeaderElectionService {
@@ -89,12 +101,12 @@ impl Place {
         match self.driver {
             Driver::Etcd => {
                 let store = EtcdGuardStore::new(self.urls(), format!("{ROOT}/register/")).unwrap();
-                Arc::new(store.with_timeout(SESSION))
+                Arc::new(store.with_timeout(PATIENCE))
             }
             Driver::ZooKeeper => {
                 let root = format!("{ROOT}/register");
                 let store = ZooKeeperGuardStore::new(&self.servers, root).unwrap();
-                Arc::new(store.with_timeout(SESSION))
+                Arc::new(store.with_timeout(PATIENCE))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A leader, a standby, a caller and the coordination servers, each on a host of its own.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lockkeeper_fencing::clock::{Clock, SystemClock};
 
@@ -37,6 +38,7 @@ pub(super) struct Setting {
     pub(super) driver: Driver,
     pub(super) servers: usize,
     pub(super) callers: usize,
+    pub(super) session: Duration,
     /// The environment of the members and of the servers' processes.
     pub(super) environment: Vec<(&'static str, String)>,
 }
@@ -47,6 +49,7 @@ impl Setting {
             driver,
             servers: 1,
             callers: 1,
+            session: Duration::from_secs(2),
             environment: Vec::new(),
         }
     }
@@ -73,7 +76,7 @@ impl Stage {
         let mut servers: Vec<Server> = hosts.map(|host| server(&network, setting, host)).collect();
         servers.iter_mut().for_each(Server::start);
         let addresses: Vec<String> = servers.iter().map(|found| found.address.clone()).collect();
-        let place = Place::new(setting.driver, &addresses);
+        let place = Place::new(setting.driver, &addresses, setting.session);
         let start = |part: &str, variable: &'static str, host: usize| {
             let mut environment = setting.environment.clone();
             environment.push((variable, place.to_text()));

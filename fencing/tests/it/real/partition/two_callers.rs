@@ -1,6 +1,8 @@
 //! The old leader and a caller are on one side of a cut, the server, the standby and another caller on
 //! the other: the first caller goes on to ask the old leader, whom it cannot know to be one.
 
+use std::time::Duration;
+
 use super::history;
 use super::network::Way;
 use super::place::Driver;
@@ -57,6 +59,8 @@ fn a_caller_on_the_old_leaders_side_of_zookeeper_reads_nothing_stale() {
 fn a_leader_that_looks_at_no_deadline_is_found_out() {
     let setting = Setting {
         environment: vec![(CARELESS, "1".to_owned())],
+        // The first one has to lead until the cut, however busy the machine is.
+        session: Duration::from_secs(8),
         ..two_callers(Driver::Etcd)
     };
     let test = "a_leader_that_looks_at_no_deadline_is_found_out";
