@@ -33,67 +33,65 @@ const SQL_BLOB: i32 = 2004;
 impl Family {
     /// By MySQL's type, such as `int(11) unsigned`, and the number beside it.
     pub(super) fn of(mysql_type: &str, sql_type: i32) -> Self {
-        let end = mysql_type.find(|character: char| !character.is_ascii_alphanumeric());
-        let name = &mysql_type[..end.unwrap_or(mysql_type.len())];
-        let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if is(&[
-            "tinyint",
-            "smallint",
-            "mediumint",
-            "int",
-            "integer",
-            "bigint",
-            "serial",
-            "bool",
-        ]) {
-            let unsigned = mysql_type.split_ascii_whitespace().any(|word| {
-                ["unsigned", "zerofill"]
-                    .iter()
-                    .any(|w| w.eq_ignore_ascii_case(word))
-            });
-            return if unsigned {
-                Self::Unsigned
-            } else {
-                Self::Signed
+        // Once a value: no allocation, and one comparison by length and bytes.
+        let mut name = [0; LONGEST_NAME];
+        let mut length = 0;
+        for byte in mysql_type.bytes().take_while(u8::is_ascii_alphanumeric) {
+            let Some(place) = name.get_mut(length) else {
+                return Self::by_number(sql_type);
             };
+            *place = byte.to_ascii_lowercase();
+            length += 1;
         }
-        if is(&["bit", "year"]) {
-            Self::Unsigned
-        } else if is(&["float", "double", "real"]) {
-            Self::Float
-        } else if is(&["enum"]) {
-            Self::Enum
-        } else if is(&["set"]) {
-            Self::Set
-        } else if is(&["uuid", "inet6"]) {
-            Self::BytesAsText(16)
-        } else if is(&["inet4"]) {
-            Self::BytesAsText(4)
-        } else if is(&["binary"]) {
-            width(mysql_type).map_or(Self::Bytes, Self::FixedBytes)
-        } else if sql_type == SQL_BLOB || is(BYTES) {
-            Self::Bytes
-        } else {
-            Self::Text
+        match &name[..length] {
+            b"varchar" | b"char" | b"decimal" | b"datetime" | b"timestamp" | b"date" | b"time"
+            | b"json" => Self::by_number(sql_type),
+            b"int" | b"bigint" | b"tinyint" | b"smallint" | b"mediumint" | b"integer"
+            | b"serial" | b"bool" => match is_unsigned(mysql_type) {
+                true => Self::Unsigned,
+                false => Self::Signed,
+            },
+            b"bit" | b"year" => Self::Unsigned,
+            b"float" | b"double" | b"real" => Self::Float,
+            b"enum" => Self::Enum,
+            b"set" => Self::Set,
+            b"uuid" | b"inet6" => Self::BytesAsText(16),
+            b"inet4" => Self::BytesAsText(4),
+            b"binary" => width(mysql_type).map_or(Self::Bytes, Self::FixedBytes),
+            b"tinyblob"
+            | b"blob"
+            | b"mediumblob"
+            | b"longblob"
+            | b"varbinary"
+            | b"geometry"
+            | b"point"
+            | b"linestring"
+            | b"polygon"
+            | b"multipoint"
+            | b"multilinestring"
+            | b"multipolygon"
+            | b"geometrycollection" => Self::Bytes,
+            _ => Self::by_number(sql_type),
+        }
+    }
+
+    /// For text, and for names that are not known.
+    fn by_number(sql_type: i32) -> Self {
+        match sql_type {
+            SQL_BLOB => Self::Bytes,
+            _ => Self::Text,
         }
     }
 }
 
-const BYTES: &[&str] = &[
-    "tinyblob",
-    "blob",
-    "mediumblob",
-    "longblob",
-    "varbinary",
-    "geometry",
-    "point",
-    "linestring",
-    "polygon",
-    "multipoint",
-    "multilinestring",
-    "multipolygon",
-    "geometrycollection",
-];
+/// Of the names that are known: `geometrycollection`.
+const LONGEST_NAME: usize = 18;
+
+fn is_unsigned(mysql_type: &str) -> bool {
+    mysql_type
+        .split_ascii_whitespace()
+        .any(|word| word.eq_ignore_ascii_case("unsigned") || word.eq_ignore_ascii_case("zerofill"))
+}
 
 /// The number in `binary(16)`, which MySQL limits to 255.
 fn width(mysql_type: &str) -> Option<usize> {
