@@ -15,4 +15,5 @@ pub mod topology;
 pub(crate) use builder::Factory;
 pub use builder::{Inputs, Region, RegionBuilder, Stream};
 pub use error::TopologyError;
-pub use key::{KEY_GROUPS, instance_of_group, key_group, stable_hash};
+pub(crate) use key::StableHasher;
+pub use key::{KEY_GROUPS, groups_of_instance, instance_of_group, key_group, stable_hash};

@@ -5,6 +5,7 @@
 //! - [`protocol`]: what coordinator and workers say to each other
 //! - [`operator`]: what an actor must be able to do to take part
 //! - [`graph`]: which operators a region has and what flows between them
+//! - [`state`]: state that is large, keyed, or restored at another width
 //! - [`stream`]: how tuples flow
 //! - [`source`]: start operators that can be read again after a reset
 //! - [`sink`]: end operators that write what lasts, exactly once
@@ -29,6 +30,7 @@ pub mod process;
 pub mod protocol;
 pub mod sink;
 pub mod source;
+pub mod state;
 pub mod store;
 pub mod stream;
 pub mod worker;

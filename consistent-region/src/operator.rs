@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task;
 use std::task::Poll;
 
+use crate::state::{Loaded, Loader, Rescale};
 use actix::{Actor, Context};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,8 @@ pub(crate) use permit::{Gate, GateState};
 pub use permit::{InstanceOver, MadeConsistent, Permit};
 pub use ports::{AutonomousPort, ControlPort};
 pub(crate) use ports::{OpenSide, open_autonomous, open_control};
+#[cfg(test)]
+pub(crate) use pump::{forget_polls, polls};
 pub use submission::{Submissions, SubmitError, Submitter, submissions};
 
 /// How a start operator is asked for tuples.
@@ -67,6 +70,12 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
     /// not say so.
     const USES_PERMITS: bool = false;
 
+    /// What happens when the region is restored with another number of instances of the operator.
+    const RESCALE: Rescale = Rescale::Refused;
+    /// The oldest `STATE_VERSION` that the operator can read; older state is refused before any
+    /// operator is touched. `version` of [`reset`](Self::reset) says which one is read.
+    const OLDEST_STATE_VERSION: u32 = 1;
+
     /// Takes one batch. Whole batches are handed over in the order of their stream.
     fn process(
         &mut self,
@@ -82,6 +91,28 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
     /// Takes the state of the cut. Must be quick: tuples wait for it. The jobs may take their time.
     fn prepare(&mut self, _cut: Cut) -> Result<Prepared, OperatorError> {
         Ok(Prepared::default())
+    }
+
+    /// What changed since the cut before, to be written instead of the whole state that
+    /// [`prepare`](Self::prepare) has just given for the same cut. Asked only when the state of the
+    /// cut `completed` and what changed up to it are in the store, and are together shorter than
+    /// twice a whole state. `None`: the whole state is written.
+    fn changes(&mut self, _cut: Cut) -> Result<Option<WriteState>, OperatorError> {
+        Ok(None)
+    }
+
+    /// Reads saved state off the actor's thread and without holding its bytes in memory; what it
+    /// made is given to [`loaded`](Self::loaded). Needed for state that is saved as changes
+    /// ([`changes`](Self::changes)), restored at another width ([`RESCALE`](Self::RESCALE)), or
+    /// large. `None`: the state is read whole, and given to [`reset`](Self::reset).
+    fn loader(&self) -> Option<Loader> {
+        None
+    }
+
+    /// Goes back to what the [`loader`](Self::loader) has read.
+    fn loaded(&mut self, _state: Loaded) -> Result<(), OperatorError> {
+        let why = "the operator has a loader, and does not take what it loads";
+        Err(OperatorError::Permanent(why.to_owned()))
     }
 
     /// Goes back to a saved state. `version` is that of the writer.

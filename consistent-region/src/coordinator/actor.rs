@@ -185,6 +185,7 @@ impl RegionCoordinator {
         let ours = Ours {
             region: self.settings.region.clone(),
             graph: self.settings.shape.fingerprint,
+            structure: self.settings.shape.structure,
         };
         let (store, hook) = (Arc::clone(&self.store), self.hook.clone());
         let enter = spawn_blocking(move || Publisher::enter(store, term, &ours, hook));

@@ -82,7 +82,10 @@ pub(crate) struct Machine {
 /// What was asked for and has to wait.
 #[derive(Debug, Default)]
 struct Wishes {
+    /// An operator asked: a reset makes it meaningless.
     cut: bool,
+    /// Somebody asked by the handle: that holds until a cut begins.
+    cut_by_hand: bool,
     /// A final cut, then the end.
     stop: bool,
     /// A reset instead of going on as things stand.
@@ -137,7 +140,9 @@ impl Machine {
         let known = record.is_some();
         let mut record = record.unwrap_or_default();
         record.region.clone_from(&settings.region);
+        let other_widths = known && record.graph != settings.shape.fingerprint;
         record.graph = settings.shape.fingerprint;
+        record.structure = settings.shape.structure;
         record.term = term;
         if !known {
             record.allowed_resets = settings.max_consecutive_reset_attempts;
@@ -155,6 +160,9 @@ impl Machine {
         let mut wishes = Wishes::default();
         if !known {
             wishes.restore.clone_from(&settings.restore_from);
+        }
+        if other_widths {
+            wishes.reset = Some("operators have other widths".to_owned());
         }
         if unusable > 0 {
             wishes.reset = Some(format!("{unusable} entries of the log can't be read"));
@@ -211,7 +219,7 @@ impl Machine {
             }
             Event::CutRequested { request } => {
                 let answer = self.may_command();
-                self.wish(now, request, answer, |wishes| wishes.cut = true);
+                self.wish(now, request, answer, |wishes| wishes.cut_by_hand = true);
             }
             Event::StopRequested { request } => {
                 let answer = self.may_command();
@@ -494,7 +502,7 @@ impl Machine {
             self.reset(now, reason);
         } else if is_last {
             self.begin_round(now, true);
-        } else if !(self.wishes.cut || self.wishes.savepoint.is_some()) {
+        } else if !(self.wishes.cut || self.wishes.cut_by_hand || self.wishes.savepoint.is_some()) {
             // Nothing is wished for.
         } else if now < *not_before {
             let soon = next_cut.map_or(*not_before, |next| next.min(*not_before));

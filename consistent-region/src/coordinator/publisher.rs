@@ -29,6 +29,7 @@ pub(crate) struct Publisher {
     guard: EpochGuard,
     hook: Hook,
     swept: bool,
+    ours: Ours,
     /// The objects that savepoints need, as far as they were read.
     savepoints: BTreeMap<String, BTreeSet<String>>,
 }
@@ -38,6 +39,7 @@ pub(crate) struct Publisher {
 pub(crate) struct Ours {
     pub(crate) region: String,
     pub(crate) graph: u64,
+    pub(crate) structure: u64,
 }
 
 /// How a term can't begin.
@@ -141,6 +143,7 @@ impl Publisher {
             guard,
             hook,
             swept: false,
+            ours: ours.clone(),
             savepoints: BTreeMap::new(),
         };
         let record = match publisher.guard.newest() {
@@ -263,6 +266,14 @@ impl Publisher {
     pub(crate) fn choose_savepoint(&self, name: &str) -> Choice {
         let read = || -> Result<Manifest, Unreadable> {
             let Savepoint { manifest, .. } = read_savepoint(self.store.as_ref(), name)?;
+            let fits =
+                manifest.graph == self.ours.graph || manifest.structure == self.ours.structure;
+            if !fits {
+                return Err(Unreadable::ForGood {
+                    reason: "it is of a region with another graph".to_owned(),
+                    may_skip: None,
+                });
+            }
             self.verify(&manifest)?;
             Ok(manifest)
         };
@@ -502,6 +513,8 @@ fn check(bytes: &[u8], ours: &Ours) -> Result<(), EnterError> {
                 theirs: record.region,
             })
         }
+        // Other widths are restored from the newest cut.
+        Ok(Entry { record, .. }) if record.structure == ours.structure => Ok(()),
         Ok(Entry { record, .. }) if record.graph != ours.graph => Err(EnterError::AnotherGraph {
             ours: ours.graph,
             theirs: record.graph,

@@ -36,6 +36,9 @@ pub struct Record {
     pub region: String,
     /// Fingerprint of its graph.
     pub graph: u64,
+    /// The same for graphs that differ in widths only; 0: not known.
+    #[serde(default)]
+    pub structure: u64,
     /// The number of the entry in the log: strictly increasing.
     pub number: u64,
     /// The term that wrote it.

@@ -1,5 +1,6 @@
 //! The coordinator's actor with a store and with workers that answer as told.
 
+mod chains;
 mod leftovers;
 mod savepoints;
 

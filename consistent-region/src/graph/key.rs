@@ -1,6 +1,7 @@
 //! From a tuple's key to the instance that counts it.
 
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 /// Keys fall into this many groups; a group is the unit that moves when a width changes. Fixed for
 /// the life of a region (S28 of the semantics list, issue 7).
@@ -12,7 +13,7 @@ pub const KEY_GROUPS: u16 = 128;
 /// can choose keys can load one instance.
 #[must_use]
 pub fn stable_hash<K: Hash + ?Sized>(key: &K) -> u64 {
-    let mut hasher = StableHasher(SEED);
+    let mut hasher = StableHasher::default();
     key.hash(&mut hasher);
     hasher.finish()
 }
@@ -31,10 +32,26 @@ pub fn instance_of_group(group: u16, width: u16) -> u16 {
     u16::try_from(owner).unwrap_or(0)
 }
 
+/// The groups that instance `index` of `width` owns.
+#[must_use]
+pub fn groups_of_instance(index: u16, width: u16) -> Range<u16> {
+    let owns = |group: &u16| instance_of_group(*group, width) == index;
+    let first = (0..KEY_GROUPS).find(owns).unwrap_or(KEY_GROUPS);
+    let owned = (first..KEY_GROUPS).take_while(owns).count();
+    first..first.saturating_add(u16::try_from(owned).unwrap_or(KEY_GROUPS))
+}
+
 const SEED: u64 = 0x243f_6a88_85a3_08d3;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-struct StableHasher(u64);
+/// See [`stable_hash`].
+pub(crate) struct StableHasher(u64);
+
+impl Default for StableHasher {
+    fn default() -> Self {
+        Self(SEED)
+    }
+}
 
 impl StableHasher {
     fn mix(&mut self, word: u64) {
@@ -137,6 +154,17 @@ mod tests {
                 "width {width}: {owned:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_groups_of_the_instances_are_all_groups_once() {
+        for width in [1, 2, 3, 7, 100, KEY_GROUPS] {
+            let all: Vec<u16> = (0..width)
+                .flat_map(|index| groups_of_instance(index, width))
+                .collect();
+            assert_eq!(all, (0..KEY_GROUPS).collect::<Vec<_>>(), "width {width}");
+        }
+        assert!(groups_of_instance(1, 1).is_empty());
     }
 
     #[test]

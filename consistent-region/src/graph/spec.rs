@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::operator::{InstanceHandle, Launch, OpenSide, Operator, Producer, Tuple, launch};
+use crate::state::Rescale;
 use crate::stream::{Element, Partitioner, Route, Target};
 
 use super::builder::Factory;
@@ -20,6 +21,8 @@ pub(crate) type Erased = Box<dyn Any + Send>;
 pub(crate) trait OperatorSpec: Send + Sync {
     fn state_type(&self) -> &'static str;
     fn state_version(&self) -> u32;
+    fn oldest_state_version(&self) -> u32;
+    fn rescale(&self) -> Rescale;
     fn uses_permits(&self) -> bool;
     /// It produces: its ports are all besides the ordinary one.
     fn is_producer(&self) -> bool;
@@ -42,6 +45,14 @@ impl<A: Operator> OperatorSpec for TypedOperator<A> {
 
     fn state_version(&self) -> u32 {
         A::STATE_VERSION
+    }
+
+    fn oldest_state_version(&self) -> u32 {
+        A::OLDEST_STATE_VERSION
+    }
+
+    fn rescale(&self) -> Rescale {
+        A::RESCALE
     }
 
     fn uses_permits(&self) -> bool {

@@ -1,8 +1,10 @@
 //! What an instance of an operator knows of its surroundings.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::graph::groups_of_instance;
 use crate::point::Hook;
 use crate::protocol::InstanceId;
 use crate::store::{CheckpointStore, MemoryStore};
@@ -73,6 +75,12 @@ impl InstanceContext {
     #[must_use]
     pub fn width(&self) -> u16 {
         self.0.width
+    }
+
+    /// The key groups that the instance owns, if its operator is keyed.
+    #[must_use]
+    pub fn key_groups(&self) -> Range<u16> {
+        groups_of_instance(self.0.instance.index, self.0.width)
     }
 
     /// The region's name.

@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use crate::graph::spec::Erased;
 use crate::manifest::ObjectRecord;
 use crate::protocol::{InstanceId, InstanceTimings, Stamp};
+use crate::state::SavedObject;
 
 /// Orders that wait for an instance; one that leaves so many untaken has failed.
 pub(crate) const CONTROL_CAPACITY: usize = 64;
@@ -51,12 +52,15 @@ pub(crate) enum Restore {
     First,
     /// The state before the first tuple.
     Initial,
-    /// A cut; without an object for an operator that wrote none.
+    /// A cut; without an object for an operator that wrote none, with several when it had another
+    /// width.
     Cut {
         seq: u64,
         oldest_retained: u64,
-        object: Option<ObjectRecord>,
+        objects: Vec<SavedObject>,
         tokens: Vec<Vec<u8>>,
+        /// The operator had another width.
+        rescaled: bool,
     },
 }
 

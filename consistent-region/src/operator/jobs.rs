@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::manifest::ObjectRecord;
 use crate::point::Point;
 use crate::protocol::{InstanceTimings, Stamp};
+use crate::state::{Loaded, Loader, Saved, SavedObject};
 use crate::store::{CheckpointStore, StoreError, object_name, read_state, write_state};
 use crate::worker::LeaseLost;
 
@@ -22,11 +23,20 @@ pub(crate) struct Durable {
     pub(crate) timings: InstanceTimings,
 }
 
+/// What a reset has read.
+pub(crate) enum State {
+    None,
+    Whole { bytes: Vec<u8>, version: u32 },
+    Loaded(Loaded),
+}
+
 /// How the state is to be labelled.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct StateLabel {
     pub(crate) state_type: &'static str,
     pub(crate) state_version: u32,
+    /// The objects that what is written is to be read after.
+    pub(crate) base: Vec<ObjectRecord>,
 }
 
 /// Makes state and output of a cut durable.
@@ -58,7 +68,7 @@ pub(crate) fn checkpoint(
                 state_type: label.state_type.to_owned(),
                 state_version: label.state_version,
                 encoding,
-                base: Vec::new(),
+                base: label.base,
             })
         }
     };
@@ -103,17 +113,29 @@ pub(crate) fn restore(
     store: &dyn CheckpointStore,
     committer: Option<&Arc<dyn Committer>>,
     restore: &Restore,
-) -> Result<Option<Vec<u8>>, OperatorError> {
+    loader: Option<Loader>,
+) -> Result<State, OperatorError> {
     if *restore == Restore::Keep {
-        return Ok(None);
+        return Ok(State::None);
     }
     context.hook().at(Point::DuringReset);
-    let object = match restore {
-        Restore::Cut {
-            object: Some(record),
-            ..
-        } => Some(read_state(store, record)?),
-        _ => None,
+    let objects: &[SavedObject] = match restore {
+        Restore::Cut { objects, .. } => objects,
+        _ => &[],
+    };
+    let state = match (loader, objects) {
+        (_, []) => State::None,
+        (Some(loader), objects) => State::Loaded(load(store, loader, objects)?),
+        (None, [object]) if object.record.base.is_empty() => State::Whole {
+            bytes: read_state(store, &object.record)?,
+            version: object.record.state_version,
+        },
+        (None, _) => {
+            return Err(OperatorError::Permanent(format!(
+                "the state of {} lies in several objects, and its operator has no loader",
+                context.instance()
+            )));
+        }
     };
     if let (Some(committer), false) = (committer, matches!(restore, Restore::First)) {
         context.lease().check()?;
@@ -128,7 +150,22 @@ pub(crate) fn restore(
         context.lease().check()?;
         committer.abort_all_except(tokens)?;
     }
-    Ok(object)
+    Ok(state)
+}
+
+fn load(
+    store: &dyn CheckpointStore,
+    loader: Loader,
+    objects: &[SavedObject],
+) -> Result<Loaded, OperatorError> {
+    let mut saved = Saved::new(store, objects);
+    let loaded = loader.load(&mut saved)?;
+    match saved.remaining() {
+        0 => Ok(loaded),
+        left => Err(OperatorError::Permanent(format!(
+            "the loader has not read {left} of the state's objects"
+        ))),
+    }
 }
 
 pub(crate) fn microseconds(since: Instant) -> u64 {

@@ -138,6 +138,7 @@ pub(crate) fn launch<A: Operator>(
             keeper,
             waiting: None,
             prepared: None,
+            saved: None,
             stamp,
             completed: 0,
             staged: None,

@@ -22,13 +22,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
+use crate::manifest::ObjectRecord;
 use crate::point::Point;
 use crate::protocol::Stamp;
 use crate::store::CheckpointStore;
 use crate::stream::{BATCH_TUPLES, Element, Item, Marker};
 
 use super::control::{Control, InstanceEvent, Reporter, Reset, StagedToken};
-use super::jobs::{Durable, panic_text};
+use super::jobs::{self, Durable, panic_text};
 use super::markers::Arrival;
 use super::permit::Keeper;
 use super::{InstanceContext, OpenSide, Operator, OperatorError, Output, Produced, Producer};
@@ -39,6 +40,23 @@ use self::streams::Streams;
 const TURNS: usize = 4;
 /// Times a start operator is asked for a batch before it is sent although it is not full.
 const ASKS: usize = 8;
+
+#[cfg(test)]
+thread_local! {
+    /// How often pumps of this thread were polled.
+    static POLLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How often pumps of this thread were polled since they were forgotten.
+#[cfg(test)]
+pub(crate) fn polls() -> u64 {
+    POLLS.with(std::cell::Cell::get)
+}
+
+#[cfg(test)]
+pub(crate) fn forget_polls() {
+    POLLS.with(|polls| polls.set(0));
+}
 
 /// The pump of one instance.
 pub(crate) struct Pump<A: Operator> {
@@ -60,6 +78,8 @@ pub(crate) struct Pump<A: Operator> {
     pub(crate) waiting: Option<Waiting>,
     /// The last cut that was prepared, and whether it staged something.
     pub(crate) prepared: Option<(u64, bool)>,
+    /// The newest cut whose state is in the store, and where.
+    pub(crate) saved: Option<(u64, ObjectRecord)>,
     /// Term and attempt of the last reset, sequence number of the last round.
     pub(crate) stamp: Stamp,
     pub(crate) completed: u64,
@@ -81,7 +101,7 @@ pub(crate) enum Waiting {
 pub(crate) enum Done {
     Restored {
         attempt: Stamp,
-        result: Result<Option<Vec<u8>>, OperatorError>,
+        result: Result<jobs::State, OperatorError>,
     },
     Durable {
         stamp: Stamp,
@@ -141,6 +161,8 @@ impl<A: Operator> ActorFuture<A> for Pump<A> {
         task: &mut task::Context<'_>,
     ) -> Poll<()> {
         let pump = self.get_mut();
+        #[cfg(test)]
+        POLLS.with(|polls| polls.set(polls.get() + 1));
         for _ in 0..TURNS {
             match pump.turn(actor, task) {
                 Turn::Again => {}

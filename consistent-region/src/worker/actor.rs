@@ -472,6 +472,8 @@ fn setup(region: &Region, config: &WorkerConfig, address: String) -> Setup {
                     width: node.width,
                     state_type: spec.state_type(),
                     state_version: spec.state_version(),
+                    oldest_state_version: spec.oldest_state_version(),
+                    rescale: spec.rescale(),
                 };
                 (node.name.clone(), facts)
             })

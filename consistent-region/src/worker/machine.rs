@@ -3,11 +3,13 @@
 //! Times are since the machine's boot. The shell answers every request that an action asks for
 //! with one event, also when it timed out.
 //!
-//! Rooms: `registration` (lease, heartbeats, progress), `orders`, `reports`.
+//! Rooms: `registration` (lease, heartbeats, progress), `orders`, `shares` (what of a cut an instance
+//! is given), `reports`.
 
 mod orders;
 mod registration;
 mod reports;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +27,15 @@ use crate::protocol::{
 };
 
 use super::round::Round;
+use crate::state::Rescale;
 
 /// Share of the lease that a worker uses; the rest is for clocks that differ.
 const USED_FIFTHS: u32 = 4;
 /// Heartbeats for each lease.
 const HEARTBEATS: u32 = 4;
+/// Notices after which a heartbeat acknowledges them before its time: a coordinator takes a worker
+/// for lost that has many of them unacknowledged, and cuts may follow one another quickly.
+const ACKNOWLEDGE_AFTER: u64 = 16;
 /// Until a refused or unanswered request is repeated.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -59,6 +65,8 @@ pub(crate) struct OperatorFacts {
     pub(crate) width: u16,
     pub(crate) state_type: &'static str,
     pub(crate) state_version: u32,
+    pub(crate) oldest_state_version: u32,
+    pub(crate) rescale: Rescale,
 }
 
 #[derive(Debug)]
@@ -186,6 +194,8 @@ pub(crate) struct Machine {
     lease_until: Option<Duration>,
     heartbeat_at: Duration,
     heartbeat_sent: Option<Duration>,
+    /// Notices taken since the last heartbeat was sent.
+    unacknowledged: u64,
     outbox: VecDeque<(Stamp, ProgressEvent)>,
     /// What the coordinator is being told; repeated until it has taken it.
     telling: Option<Telling>,
@@ -218,6 +228,7 @@ impl Machine {
             lease_until: None,
             heartbeat_at: Duration::ZERO,
             heartbeat_sent: None,
+            unacknowledged: 0,
             outbox: VecDeque::new(),
             telling: None,
             progress_at: Duration::ZERO,

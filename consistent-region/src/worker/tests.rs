@@ -1,5 +1,6 @@
 //! A worker with real operators, and a coordinator that the tests play by hand.
 
+mod idle;
 mod operators;
 mod scripted;
 mod whole;

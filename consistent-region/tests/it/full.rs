@@ -11,11 +11,12 @@ use lockkeeper_consistent_region::store::{CheckpointStore, Compression, FailingS
 use tokio::sync::broadcast::Receiver;
 
 use crate::numbers::{Upstream, region_of};
-use crate::place::{NUMBERS, Place, comes_into, cut_completed, event};
+use crate::place::{LIMIT, NUMBERS, Place, comes_into, cut_completed, event};
 
 fn half_way(upstream: &Upstream, store: Arc<dyn CheckpointStore>) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::in_store(folder, |output| region_of(upstream, output), store);
+    place.lease = LIMIT;
     place.period = None;
     place
 }

@@ -294,7 +294,8 @@ fn counted_by(
 
 /// Runs until the end, with a reset by hand in the middle.
 async fn runs_with_a_reset(region: Region, sluice: &Sluice) {
-    let place = Place::with(|_| region);
+    let mut place = Place::with(|_| region);
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut events = coordinator.events();
     let mut worker = place.worker(&coordinator);
@@ -404,7 +405,8 @@ async fn tuples_from_outside_count_for_the_cut_that_follows_them() {
         ..Tally::new(&context, &shared)
     });
     graph.autonomous_port::<Tally>("tally", others);
-    let place = Place::with(|_| graph.build().unwrap());
+    let mut place = Place::with(|_| graph.build().unwrap());
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut worker = place.worker(&coordinator);
     let all = seen.wait_for(|seen| *seen == NUMBERS);
@@ -422,7 +424,8 @@ async fn an_operator_answers_messages_of_its_own_while_it_takes_part_in_cuts() {
     let held = sluice.clone();
     let numbers = graph.start("numbers", move |context| Share::new(&context, held.clone()));
     let counted = counted_by(&mut graph, numbers, 1);
-    let place = Place::with(|_| graph.build().unwrap());
+    let mut place = Place::with(|_| graph.build().unwrap());
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut events = coordinator.events();
     let mut worker = place.worker(&coordinator);

@@ -13,6 +13,7 @@ mod one_process;
 mod permits;
 mod place;
 mod real;
+mod rescale;
 mod sinks;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;

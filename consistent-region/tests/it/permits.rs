@@ -202,6 +202,7 @@ async fn loses_nothing(waiting: Waiting) -> Seen {
     let sender = Arc::new(sender);
     let mut place = Place::with(|output| region(output, Arc::clone(&sender), waiting));
     place.period = None;
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut worker = place.worker(&coordinator);
     let first = seen.wait_for(|seen| seen.completed + seen.pending > 0);

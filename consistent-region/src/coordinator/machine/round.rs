@@ -87,7 +87,7 @@ impl Round {
 impl Machine {
     pub(super) fn begin_round(&mut self, now: Moment, last: bool) {
         let seq = self.seq;
-        self.wishes.cut = false;
+        (self.wishes.cut, self.wishes.cut_by_hand) = (false, false);
         self.record.highest = self.record.highest.max(seq + 1);
         self.record.next_cut = seq;
         self.append();

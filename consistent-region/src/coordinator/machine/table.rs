@@ -189,6 +189,26 @@ fn operator_wants_a_cut() {
     );
 }
 
+/// Asked for by hand, it comes as soon as tuples flow: a reset on the way does not forget it.
+#[test]
+fn a_cut_that_is_asked_for_by_hand_outlives_the_start_and_a_reset() {
+    for state in [Started, Resetting, Unhealthy] {
+        let mut bench = Bench::at(state);
+        let request = bench.request();
+        bench.feed(Event::CutRequested { request });
+        assert_eq!(bench.answer, Some(Ok(())));
+        match state {
+            Started => bench.join_all(),
+            Unhealthy => bench.join("b"),
+            _ => bench.request_reset(false),
+        }
+        bench.all_say(&ProgressEvent::ResetDone);
+        assert_eq!(bench.state(), Draining, "from {state:?}");
+        bench.all_say(&checkpoint_done());
+        assert_eq!(bench.state(), Processing, "once");
+    }
+}
+
 #[test]
 fn blocking_done_by_all() {
     rows(

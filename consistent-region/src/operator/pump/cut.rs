@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::manifest::ObjectRecord;
 use crate::operator::control::InstanceEvent;
 use crate::operator::jobs::{self, Durable, StateLabel, microseconds};
 use crate::operator::{Cut, Operator, OperatorError};
@@ -12,6 +13,23 @@ use crate::protocol::{InstanceTimings, Stamp};
 use crate::stream::Marker;
 
 use super::{Done, Fault, Pump, Turn, Waiting, guarded};
+
+/// Changes to a state are written at most so often before the whole state is written again.
+const MOST_CHANGES: usize = 64;
+
+/// Whether another object of changes may follow: together, and as long as the last was, they stay
+/// shorter than the whole state that they belong to (S29).
+fn may_grow(record: &ObjectRecord) -> bool {
+    let mut lengths = record.parts().map(|part| part.length);
+    let whole = lengths.next().unwrap_or(0);
+    let changes: u64 = lengths.sum();
+    let next = if record.base.is_empty() {
+        0
+    } else {
+        record.length
+    };
+    record.base.len() < MOST_CHANGES && changes + next < whole
+}
 
 impl<A: Operator> Pump<A> {
     /// No permit is given out any more; those who have one may still emit for this cut, so that a
@@ -45,10 +63,18 @@ impl<A: Operator> Pump<A> {
             completed: marker.completed,
             last: marker.last,
         };
-        let prepared = match guarded(|| actor.prepare(cut)) {
+        let mut prepared = match guarded(|| actor.prepare(cut)) {
             Ok(prepared) => prepared,
             Err(fault) => return self.fault(fault),
         };
+        let mut base = self.base_for(cut, prepared.state.is_some());
+        if !base.is_empty() {
+            match guarded(|| actor.changes(cut)) {
+                Ok(Some(changes)) => prepared.state = Some(changes),
+                Ok(None) => base.clear(),
+                Err(fault) => return self.fault(fault),
+            }
+        }
         self.prepared = Some((marker.seq, prepared.stage.is_some()));
         if let Some(streams) = &mut self.streams {
             streams.accept_marker(marker);
@@ -66,6 +92,7 @@ impl<A: Operator> Pump<A> {
         let label = StateLabel {
             state_type: A::STATE_TYPE,
             state_version: A::STATE_VERSION,
+            base,
         };
         let takes_back = actor
             .committer()
@@ -80,12 +107,30 @@ impl<A: Operator> Pump<A> {
         }
         self.run(
             move || {
-                jobs::checkpoint(&context, &*store, cut, label, prepared, takes_back, timings)
+                let (context, store) = (&context, &*store);
+                jobs::checkpoint(context, store, cut, label, prepared, takes_back, timings)
                     .map(Box::new)
             },
             move |result| Done::Durable { stamp, result },
         );
         Turn::Again
+    }
+
+    /// The objects that what changed since the last complete cut can be added to; none when the
+    /// whole state is to be written.
+    fn base_for(&self, cut: Cut, has_state: bool) -> Vec<ObjectRecord> {
+        let Some((seq, record)) = &self.saved else {
+            return Vec::new();
+        };
+        if !has_state || *seq != cut.completed || !may_grow(record) {
+            return Vec::new();
+        }
+        let parts = record.parts().cloned();
+        let part = |record: ObjectRecord| ObjectRecord {
+            base: Vec::new(),
+            ..record
+        };
+        parts.map(part).collect()
     }
 
     pub(super) fn durable(
@@ -110,6 +155,9 @@ impl<A: Operator> Pump<A> {
                     token,
                     timings,
                 } = *durable;
+                if let Some(object) = &object {
+                    self.saved = Some((stamp.seq, object.clone()));
+                }
                 if let Some(token) = &token {
                     self.staged = Some((stamp.seq, token.clone()));
                 }

@@ -34,9 +34,10 @@ impl<A: Operator> Pump<A> {
         let attempt = reset.stamp;
         let (context, store) = (self.context.clone(), Arc::clone(&self.store));
         let (committer, restore) = (actor.committer(), reset.restore.clone());
+        let loader = actor.loader();
         self.resetting = Some(reset);
         self.run(
-            move || jobs::restore(&context, &*store, committer.as_ref(), &restore),
+            move || jobs::restore(&context, &*store, committer.as_ref(), &restore, loader),
             move |result| Done::Restored { attempt, result },
         );
         Turn::Again
@@ -46,10 +47,10 @@ impl<A: Operator> Pump<A> {
         &mut self,
         actor: &mut A,
         reset: Reset,
-        object: Result<Option<Vec<u8>>, OperatorError>,
+        state: Result<jobs::State, OperatorError>,
     ) -> Turn {
-        let object = match object {
-            Ok(object) => object,
+        let state = match state {
+            Ok(state) => state,
             Err(error) => return self.fault(Fault::Error(error)),
         };
         let Reset {
@@ -60,22 +61,16 @@ impl<A: Operator> Pump<A> {
             restore,
             ..
         } = reset;
-        let version = match &restore {
-            Restore::Cut {
-                object: Some(record),
-                ..
-            } => record.state_version,
-            _ => A::STATE_VERSION,
-        };
         let set = guarded(|| {
             if restore == Restore::Keep {
                 return Ok(());
             }
-            match object {
-                Some(state) => actor.reset(&mut &state[..], version)?,
-                None if restore == Restore::First => {}
+            match state {
+                jobs::State::Whole { bytes, version } => actor.reset(&mut &bytes[..], version)?,
+                jobs::State::Loaded(loaded) => actor.loaded(loaded)?,
+                jobs::State::None if restore == Restore::First => {}
                 // An operator that wrote no state for the cut has none.
-                None => actor.reset_to_initial_state()?,
+                jobs::State::None => actor.reset_to_initial_state()?,
             }
             actor.resumed_at(restore.seq(), restore.oldest_retained())
         });
@@ -83,6 +78,16 @@ impl<A: Operator> Pump<A> {
             return self.fault(fault);
         }
         self.completed = restore.seq();
+        self.saved = match &restore {
+            // Only the instance's own state can be added to.
+            Restore::Cut {
+                seq,
+                objects,
+                rescaled: false,
+                ..
+            } => objects.first().map(|object| (*seq, object.record.clone())),
+            _ => None,
+        };
         // Ports and receivers come from one graph: there are as many of both.
         let sides = self.sides.iter().zip(sides).map(|(open, side)| open(side));
         match Streams::open(input, sides.collect(), channels, routes) {

@@ -7,7 +7,8 @@ use crate::manifest::RestorePoint;
 use crate::operator::control::Restore;
 use crate::protocol::{InstanceId, Notice, Order, Placement, ProgressEvent, Stamp};
 
-use super::{Action, Machine, OperatorFacts, Registration, Slot};
+use super::{ACKNOWLEDGE_AFTER, Action, Machine, OperatorFacts, Registration, Slot, shares};
+use crate::state::Rescale;
 
 impl Machine {
     pub(super) fn notice(&mut self, now: Duration, notice: Notice) {
@@ -25,6 +26,10 @@ impl Machine {
             self.heartbeat_at = now;
         } else {
             *taken = notice.number;
+            self.unacknowledged += 1;
+            if self.unacknowledged >= ACKNOWLEDGE_AFTER {
+                self.heartbeat_at = now;
+            }
             self.obey(notice.stamp, notice.order);
         }
     }
@@ -141,7 +146,16 @@ impl Machine {
             .map(|instance| {
                 let restore = match self.is_autonomous(&instance) {
                     true => Restore::Keep,
-                    false => restore_of(&instance, restore.as_ref(), first_start),
+                    false => {
+                        let facts = self.setup.operators.get(&instance.operator);
+                        let width = facts.map_or(1, |facts| facts.width);
+                        let rescale = facts.map_or(Rescale::Refused, |facts| facts.rescale);
+                        match restore.as_ref() {
+                            Some(point) => shares::of_cut(&instance, width, rescale, point),
+                            None if first_start => Restore::First,
+                            None => Restore::Initial,
+                        }
+                    }
                 };
                 (instance, restore)
             })
@@ -186,6 +200,23 @@ impl Machine {
                 return Some(format!(
                     "the state of {} is {:?}, its operator reads {:?}",
                     object.instance, object.state_type, facts.state_type
+                ));
+            }
+            let width = restore.and_then(|restore| restore.widths.get(&object.instance.operator));
+            if let Some(width) = width
+                && *width != facts.width
+                && facts.rescale == Rescale::Refused
+            {
+                return Some(format!(
+                    "the state of {} was saved by {width} instances and can't be restored by {}: \
+                     the operator does not say how (Operator::RESCALE)",
+                    object.instance.operator, facts.width
+                ));
+            }
+            if object.state_version < facts.oldest_state_version {
+                return Some(format!(
+                    "the state of {} has version {}, its operator reads from {} on",
+                    object.instance, object.state_version, facts.oldest_state_version
                 ));
             }
             if object.state_version > facts.state_version {
@@ -242,27 +273,5 @@ impl Machine {
                 });
             }
         }
-    }
-}
-
-fn restore_of(instance: &InstanceId, restore: Option<&RestorePoint>, first_start: bool) -> Restore {
-    match restore {
-        None if first_start => Restore::First,
-        None => Restore::Initial,
-        Some(point) => Restore::Cut {
-            seq: point.seq,
-            oldest_retained: point.oldest_retained,
-            object: point
-                .objects
-                .iter()
-                .find(|object| &object.instance == instance)
-                .cloned(),
-            tokens: point
-                .tokens
-                .iter()
-                .filter(|token| &token.instance == instance)
-                .map(|token| token.token.clone())
-                .collect(),
-        },
     }
 }

@@ -57,6 +57,7 @@ impl Machine {
             } => {
                 if self.heartbeat_sent.is_none() && now >= self.heartbeat_at {
                     self.heartbeat_sent = Some(now);
+                    self.unacknowledged = 0;
                     let worker = self.setup.worker.clone();
                     let heartbeat = Heartbeat {
                         worker,

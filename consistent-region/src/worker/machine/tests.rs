@@ -27,6 +27,8 @@ fn facts(start: bool, width: u16, state_type: &'static str) -> OperatorFacts {
         start,
         autonomous: false,
         permits: false,
+        oldest_state_version: 1,
+        rescale: crate::state::Rescale::Refused,
         width,
         state_type,
         state_version: 2,
@@ -229,6 +231,27 @@ fn s22_a_quiet_worker_says_how_it_stands_when_it_registers_with_a_new_coordinato
             seq: 6
         }]
     );
+}
+
+/// However quickly cuts follow one another: the coordinator waits for no more than 64.
+#[test]
+fn many_notices_are_acknowledged_before_the_next_heartbeat_is_due() {
+    let mut machine = standing();
+    let mut acknowledged = Vec::new();
+    for number in 1..=40 {
+        let actions = machine.step(at(2), notice(number, stamp(3, 5, 1), Order::Resume));
+        for action in actions {
+            if let Action::Heartbeat { heartbeat, .. } = action {
+                acknowledged.push(heartbeat.acknowledged);
+                let answer = HeartbeatAnswer {
+                    term: 3,
+                    notices: Vec::new(),
+                };
+                machine.step(at(2), Event::HeartbeatAnswered(Ok(answer)));
+            }
+        }
+    }
+    assert_eq!(acknowledged, [16, 32]);
 }
 
 #[test]
