@@ -8,10 +8,10 @@ use lockkeeper_core::error::TimeoutPhase;
 use lockkeeper_core::trace::TraceContext;
 use lockkeeper_core::transport::OutboundCall;
 use lockkeeper_core::{Outcome, RpcAddress, RpcError, RpcErrorKind};
-use tokio::sync::oneshot;
+use tokio::sync::{SemaphorePermit, oneshot};
 use tokio::time::{sleep_until, timeout_at};
 
-use super::{ATTEMPTS, Inner};
+use super::{ATTEMPTS, Binding, Inner};
 use crate::connection::{CallEnd, Loss};
 use crate::errors;
 use crate::link::{LinkHandle, Request};
@@ -80,34 +80,30 @@ impl Inner {
         call: &OutboundCall,
         trace: &Option<Box<TraceContext>>,
     ) -> Attempt {
-        let binding = match self.binding(target.deadline).await {
-            Ok(binding) => binding,
-            Err(error) => return Attempt::Over(Err(error)),
+        // What has to be waited for is boxed: it is seldom, and every call's future would hold room for it.
+        let binding = match self.present() {
+            Some(binding) => binding,
+            None => match Box::pin(self.binding(target.deadline)).await {
+                Ok(binding) => binding,
+                Err(error) => return Attempt::Over(Err(error)),
+            },
         };
         let link = &binding.link;
         if let Err(error) = self.fits(link, call.method, Call::FIELDS, &call.payload) {
             return Attempt::Over(Err(error));
         }
-        let size = call.payload.len();
-        let asks = &binding.asked.asks;
         // Held until the call has its end.
-        let _credit = match asks.try_take() {
+        let _credit = match binding.asked.asks.try_take() {
             Some(credit) => credit,
-            None => tokio::select! {
-                credit = timeout_at(call.deadline, asks.take()) => match credit {
-                    Ok(Some(credit)) => credit,
-                    Ok(None) => return Attempt::NotSent(loss_of(link)),
-                    Err(_) => {
-                        return Attempt::Over(Err(target.timed_out(TimeoutPhase::WaitingForRoom)));
-                    }
-                },
-                () = link.closed() => return Attempt::NotSent(loss_of(link)),
-                () = binding.asked.ended() => return Attempt::NotSent(Loss::Closed),
+            None => match Box::pin(credit(&binding, target)).await {
+                Ok(credit) => credit,
+                Err(attempt) => return attempt,
             },
         };
+        let size = call.payload.len();
         let room = match link.try_room(size) {
             Some(room) => room,
-            None => match timeout_at(call.deadline, link.room(size)).await {
+            None => match Box::pin(timeout_at(call.deadline, link.room(size))).await {
                 Ok(Some(room)) => room,
                 Ok(None) => return Attempt::NotSent(loss_of(link)),
                 Err(_) => {
@@ -179,6 +175,23 @@ impl Inner {
             self.finish(error.clone());
         }
         error
+    }
+}
+
+/// Waits until fewer asks of the session are unanswered.
+async fn credit<'a>(
+    binding: &'a Binding,
+    target: &Target<'_>,
+) -> Result<SemaphorePermit<'a>, Attempt> {
+    let taken = timeout_at(target.deadline.into(), binding.asked.asks.take());
+    tokio::select! {
+        taken = taken => match taken {
+            Ok(Some(credit)) => Ok(credit),
+            Ok(None) => Err(Attempt::NotSent(loss_of(&binding.link))),
+            Err(_) => Err(Attempt::Over(Err(target.timed_out(TimeoutPhase::WaitingForRoom)))),
+        },
+        () = binding.link.closed() => Err(Attempt::NotSent(loss_of(&binding.link))),
+        () = binding.asked.ended() => Err(Attempt::NotSent(Loss::Closed)),
     }
 }
 
