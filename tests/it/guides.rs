@@ -249,3 +249,69 @@ fn the_unit_is_the_one_of_the_guide_and_its_flags_exist() {
         assert!(options.contains(&field), "orders has no --{flag}");
     }
 }
+
+/// The words of a bash array.
+fn array(script: &str, name: &str) -> Vec<String> {
+    let (_, rest) = script.split_once(&format!("\n{name}=(")).unwrap();
+    let (words, _) = rest.split_once(')').unwrap();
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_stage_of_the_supply_chain_is_explained() {
+    let (script, page) = (read("tests/supply-chain"), read("docs/supply-chain.md"));
+    let stages = array(&script, "STAGES");
+    assert!(stages.len() >= 8, "{stages:?}");
+    for stage in stages {
+        assert!(
+            page.contains(&format!("--only {stage}`")),
+            "{stage} is not in the page"
+        );
+    }
+}
+
+#[test]
+fn every_crate_that_is_published_is_released_after_those_it_needs() {
+    let order = array(&read("tests/supply-chain"), "CRATES");
+    let workspace = read("Cargo.toml");
+    let (_, members) = workspace.split_once("members = [").unwrap();
+    let (members, _) = members.split_once(']').unwrap();
+    let mut published = 0;
+    for member in members
+        .split(',')
+        .map(|member| member.trim().trim_matches('"'))
+    {
+        let manifest = read(&format!("{member}/Cargo.toml"));
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        published += 1;
+        let name = manifest
+            .split("name = \"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        let place = order.iter().position(|released| released == name);
+        let place = place.unwrap_or_else(|| panic!("{name} is not in tests/supply-chain"));
+        let (_, needed) = manifest.split_once("\n[dependencies]\n").unwrap();
+        let (needed, _) = needed.split_once("\n[").unwrap();
+        for line in needed
+            .lines()
+            .filter(|line| line.starts_with("lockkeeper-"))
+        {
+            let needed = line.split(' ').next().unwrap();
+            let before = order.iter().position(|released| released == needed);
+            assert!(
+                before < Some(place) && before.is_some(),
+                "{name} needs {needed}"
+            );
+        }
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let text = read(&format!("{member}/{licence}"));
+            assert_eq!(text, read(licence), "{member}/{licence}");
+        }
+    }
+    assert_eq!(published, order.len());
+}
