@@ -4,4 +4,5 @@ pub mod counter;
 pub mod leader;
 pub mod orders;
 pub mod tail;
+pub mod to_kafka;
 pub mod word_count;

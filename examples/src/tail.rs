@@ -1,6 +1,6 @@
 //! Following a destination on the terminal: what `canal-tail` does.
 
-mod embedded;
+pub(crate) mod embedded;
 mod line;
 #[cfg(test)]
 mod tests;

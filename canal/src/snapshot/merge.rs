@@ -156,10 +156,9 @@ impl Merge {
         if (schema, table) == (&self.watermarks.schema, &self.watermarks.table) {
             return self.watermark(entry, merged);
         }
-        let index = self.state.tables.iter().position(|own| {
-            // As in Canal's filters, case is not looked at where the database may not either.
-            own.schema == schema && own.table == table
-        });
+        let tables = self.state.tables.iter();
+        let mut tables = tables.map(|own| (own.schema.as_str(), own.table.as_str()));
+        let index = tables.position(|own| own == (schema, table));
         match index {
             Some(index) => self.change(index, entry, merged),
             None => {

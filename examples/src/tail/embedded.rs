@@ -5,7 +5,7 @@ use std::io;
 use lockkeeper_canal::testing::{CanalServer, Table, Transaction};
 
 /// A server within this process that plays the script to whoever subscribes.
-pub(super) fn start(destination: &str) -> io::Result<CanalServer> {
+pub(crate) fn start(destination: &str) -> io::Result<CanalServer> {
     CanalServer::builder()
         .destination(destination)
         .source(script().into_iter())

@@ -6,4 +6,5 @@ mod leader;
 mod migration;
 mod pages;
 mod support;
+mod to_kafka;
 mod word_count;

@@ -43,6 +43,7 @@ fn program(command: &str) -> Command {
         "counter" => env!("CARGO_BIN_EXE_counter"),
         "leader" => env!("CARGO_BIN_EXE_leader"),
         "canal-tail" => env!("CARGO_BIN_EXE_canal-tail"),
+        "canal-to-kafka" => env!("CARGO_BIN_EXE_canal-to-kafka"),
         "word-count" => env!("CARGO_BIN_EXE_word-count"),
         other => panic!("no example is named {other}"),
     };
@@ -129,6 +130,11 @@ fn the_page_of_leader_is_true() {
 #[test]
 fn the_page_of_canal_tail_is_true() {
     run(include_str!("../../canal-tail/README.md"));
+}
+
+#[test]
+fn the_page_of_canal_to_kafka_is_true() {
+    run(include_str!("../../canal-to-kafka/README.md"));
 }
 
 #[test]
