@@ -1,28 +1,31 @@
 //! The actor that carries out what the coordinator's machine decides.
 
+mod messages;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::fut::wrap_future;
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
-    StreamHandler,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, SpawnHandle};
 use lockkeeper_fencing::clock::{Clock, SystemClock};
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio::task::spawn_blocking;
 
+#[cfg(feature = "remote")]
+pub(super) use self::messages::ForgetEnd;
+use self::messages::FromScribe;
+pub(super) use self::messages::{Command, CommandKind, Halt, Lead, Revoke};
 use super::event::{Action, CommandRefused, Event, RequestId};
 use super::handle::CoordinatorEnd;
 use super::machine::Machine;
 use super::publisher::{EnterError, Ours, Over, Publisher};
-use super::scribe::{Scribe, Written};
+use super::scribe::Scribe;
 use super::settings::CoordinatorSettings;
 use super::status::{RegionEvent, RegionStatus};
 use crate::link::WorkerLink;
-use crate::link::local::{CoordinatorRequest, LocalCoordinator};
+use crate::link::local::LocalCoordinator;
 use crate::point::Hook;
 use crate::protocol::{HeartbeatAnswer, Refusal, Registered};
 use crate::store::CheckpointStore;
@@ -78,53 +81,6 @@ enum Answer {
     Heartbeat(oneshot::Sender<Result<HeartbeatAnswer, Refusal>>),
     Progress(oneshot::Sender<Result<(), Refusal>>),
     Command(oneshot::Sender<Result<(), CommandRefused>>),
-}
-
-/// Begin this term.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Lead {
-    pub(super) term: u64,
-}
-
-/// The leadership is over.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Revoke;
-
-/// The end of the last term has been dealt with.
-#[cfg(feature = "remote")]
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct ForgetEnd;
-
-/// Stop the actor.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Halt;
-
-#[derive(Message)]
-#[rtype(result = "()")]
-struct FromScribe {
-    term: u64,
-    written: Written,
-}
-
-/// What an operator of the system wants.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Command {
-    pub(super) kind: CommandKind,
-    pub(super) answer: oneshot::Sender<Result<(), CommandRefused>>,
-}
-
-pub(super) enum CommandKind {
-    Cut,
-    Stop,
-    Reset { force: bool, reason: String },
-    Savepoint { name: String, stop: bool },
-    Restore { name: String },
-    ForgetSavepoint { name: String },
 }
 
 /// What a coordinator is made of.
@@ -479,111 +435,5 @@ impl Actor for RegionCoordinator {
             ended.get_or_insert(CoordinatorEnd::Stopped);
             news
         });
-    }
-}
-
-impl StreamHandler<CoordinatorRequest> for RegionCoordinator {
-    fn handle(&mut self, request: CoordinatorRequest, ctx: &mut Self::Context) {
-        let event = match request {
-            CoordinatorRequest::Register {
-                register,
-                link,
-                answer,
-            } => {
-                let worker = register.worker.clone();
-                let request = self.ask(Answer::Register(answer, worker, link));
-                Event::Register { request, register }
-            }
-            CoordinatorRequest::Heartbeat { heartbeat, answer } => {
-                let request = self.ask(Answer::Heartbeat(answer));
-                Event::Heartbeat { request, heartbeat }
-            }
-            CoordinatorRequest::Progress { progress, answer } => {
-                let request = self.ask(Answer::Progress(answer));
-                Event::Progress { request, progress }
-            }
-        };
-        self.step(event, ctx);
-    }
-}
-
-impl Handler<Command> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, Command { kind, answer }: Command, ctx: &mut Self::Context) {
-        let request = self.ask(Answer::Command(answer));
-        let event = match kind {
-            CommandKind::Cut => Event::CutRequested { request },
-            CommandKind::Stop => Event::StopRequested { request },
-            CommandKind::Reset { force, reason } => Event::ResetRequested {
-                request,
-                force,
-                reason,
-            },
-            CommandKind::Savepoint { name, stop } => Event::SavepointRequested {
-                request,
-                name,
-                stop,
-            },
-            CommandKind::Restore { name } => Event::RestoreRequested { request, name },
-            CommandKind::ForgetSavepoint { name } => {
-                Event::ForgetSavepointRequested { request, name }
-            }
-        };
-        self.step(event, ctx);
-    }
-}
-
-impl Handler<Lead> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, Lead { term }: Lead, ctx: &mut Self::Context) {
-        self.ended.send_replace(None);
-        self.enter(Some(term), ctx);
-    }
-}
-
-impl Handler<Revoke> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, _: Revoke, _: &mut Self::Context) {
-        self.refuse_everybody();
-        self.leave();
-    }
-}
-
-#[cfg(feature = "remote")]
-impl Handler<ForgetEnd> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, _: ForgetEnd, _: &mut Context<Self>) {
-        self.ended.send_replace(None);
-    }
-}
-
-impl Handler<Halt> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, _: Halt, ctx: &mut Self::Context) {
-        self.end(CoordinatorEnd::Stopped, ctx);
-    }
-}
-
-impl Handler<FromScribe> for RegionCoordinator {
-    type Result = ();
-
-    fn handle(&mut self, FromScribe { term, written }: FromScribe, ctx: &mut Self::Context) {
-        if self
-            .term
-            .as_ref()
-            .is_none_or(|current| current.number != term)
-        {
-            return;
-        }
-        match written {
-            Written::Event(event) => self.step(*event, ctx),
-            Written::Nothing => {}
-            Written::Over(over) => self.over(over, ctx),
-        }
     }
 }

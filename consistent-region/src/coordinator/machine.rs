@@ -12,7 +12,8 @@
 //! - the region ends with a last cut when every start operator has ended
 //!
 //! Rooms: `members` (registration, leases, placement), `round` (drain to manifest), `reset`,
-//! `ending` (last commit, failed state), `view` (status).
+//! `ending` (last commit, failed state), `savepoints`, `notices` (orders on their way), `time` (what
+//! comes due), `watchdog`, `view` (status).
 
 #[cfg(test)]
 mod bench;
@@ -20,6 +21,7 @@ mod bench;
 mod broken;
 mod ending;
 mod members;
+mod notices;
 #[cfg(test)]
 mod random;
 mod reset;
@@ -29,6 +31,7 @@ mod savepoints;
 mod simulation;
 #[cfg(test)]
 mod table;
+mod time;
 #[cfg(test)]
 mod tolerance;
 mod view;
@@ -46,7 +49,7 @@ use super::members::Members;
 use super::record::{ENTRY_FORMAT, Entry, Record};
 use super::settings::CoordinatorSettings;
 use super::status::RegionEvent;
-use crate::protocol::{InstanceId, Order, Stamp};
+use crate::protocol::{InstanceId, Stamp};
 
 /// How many worker epochs a term reserves with its first entry.
 const EPOCHS_A_TERM: u64 = 1 << 20;
@@ -260,88 +263,6 @@ impl Machine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When [`Event::Tick`] is needed at the latest.
-    pub(crate) fn next_deadline(&self) -> Option<Moment> {
-        let resends = self
-            .members
-            .iter()
-            .filter_map(|(_, member)| member.outbox.next_due());
-        let deadlines = [
-            self.state_deadline(),
-            self.append_again,
-            self.members.next_expiry(),
-            self.watchdog_due(),
-        ];
-        deadlines.into_iter().flatten().chain(resends).min()
-    }
-
-    fn pass_time(&mut self, now: Moment) {
-        if self.append_again.is_some_and(|at| now >= at) {
-            self.append_again = None;
-            self.append();
-        }
-        for worker in self.members.expired(self.leases_now(now)) {
-            self.lose(now, &worker, "its lease has ended");
-        }
-        if self.members.lay_ghosts(now) {
-            self.look_for_places(now);
-        }
-        self.pass_state_time(now);
-        self.ask_watchdog(now);
-        self.push_due(now);
-    }
-
-    #[cfg(not(test))]
-    fn leases_now(&self, now: Moment) -> Moment {
-        now
-    }
-
-    #[cfg(test)]
-    fn leases_now(&self, now: Moment) -> Moment {
-        match self.broken {
-            Some(broken::Broken::LeaseCutShort) => now + self.settings.lease * 3 / 4,
-            _ => now,
-        }
-    }
-
-    fn pass_state_time(&mut self, now: Moment) {
-        if self.state_deadline().is_none_or(|deadline| now < deadline) {
-            return;
-        }
-        match &self.state {
-            State::Started { .. } | State::Unhealthy { .. } => self.look_for_places(now),
-            State::Processing { .. } => self.begin_round(now, false),
-            State::Round(_) => self.round_time_is_over(now),
-            State::Ending { .. } => {
-                self.reset(
-                    now,
-                    "the last cut was not committed within the drain time-out".to_owned(),
-                );
-            }
-            State::Resetting(_) => self.resetting_time_is_over(now),
-            State::Opening | State::Failed { .. } | State::Completed => {}
-        }
-    }
-
-    fn state_deadline(&self) -> Option<Moment> {
-        match &self.state {
-            State::Started { since } => self.place_deadline(*since),
-            State::Unhealthy { since, .. } => {
-                let failed = self
-                    .settings
-                    .unhealthy_timeout
-                    .map(|timeout| *since + timeout);
-                let places = self.place_deadline(*since);
-                [failed, places].into_iter().flatten().min()
-            }
-            State::Processing { next_cut, .. } => *next_cut,
-            State::Round(round) => round.deadline(),
-            State::Resetting(resetting) => Some(resetting.next_deadline()),
-            State::Ending { deadline, .. } => Some(*deadline),
-            State::Opening | State::Failed { .. } | State::Completed => None,
-        }
-    }
-
     /// The record changed: the log has to know before anybody else does.
     fn append(&mut self) {
         self.append_entry(None);
@@ -398,83 +319,6 @@ impl Machine {
             seq: self.seq,
             attempt: self.record.attempt,
         }
-    }
-
-    /// Gives an order to a worker as soon as the newest record is durable.
-    fn order(&mut self, worker: &str, order: Order) {
-        let (after, stamp) = (self.record.number, self.stamp());
-        if let Some(member) = self.members.get_mut(worker) {
-            member.outbox.hold(after, stamp, order);
-        }
-    }
-
-    /// Gives it to every worker that runs an instance.
-    fn order_participants(&mut self, order: &Order) {
-        for worker in self.participants() {
-            self.order(&worker, order.clone());
-        }
-    }
-
-    fn order_everybody(&mut self, order: &Order) {
-        let workers: Vec<String> = self
-            .members
-            .iter()
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        for worker in workers {
-            self.order(&worker, order.clone());
-        }
-    }
-
-    /// Lets go what the log now covers.
-    fn release(&mut self, now: Moment) {
-        let (durable, pause) = (self.durable, self.settings.resend);
-        #[cfg(test)]
-        let durable = match self.broken {
-            Some(broken::Broken::MessageBeforeRecord) => self.record.number,
-            _ => durable,
-        };
-        for (worker, member) in self.members.iter_mut() {
-            for notice in member.outbox.release(durable, now, pause) {
-                self.actions.push(Action::Push {
-                    worker: worker.to_owned(),
-                    notice,
-                });
-            }
-        }
-    }
-
-    fn push_due(&mut self, now: Moment) {
-        self.release(now);
-        let longest = self.settings.lease;
-        let mut overfull = Vec::new();
-        for (worker, member) in self.members.iter_mut() {
-            for notice in member.outbox.take_due(now, longest) {
-                self.actions.push(Action::Push {
-                    worker: worker.to_owned(),
-                    notice,
-                });
-            }
-            if member.outbox.is_overfull() {
-                overfull.push(worker.to_owned());
-            }
-        }
-        for worker in overfull {
-            self.lose(now, &worker, "it acknowledges nothing");
-            self.release(now);
-        }
-    }
-
-    fn participants(&self) -> BTreeSet<String> {
-        self.record
-            .placement
-            .iter()
-            .map(|(_, worker)| worker.clone())
-            .collect()
-    }
-
-    fn participates(&self, worker: &str) -> bool {
-        self.record.placement.iter().any(|(_, on)| on == worker)
     }
 
     /// Tuples flow (again): the next cut is a period away, or due now.

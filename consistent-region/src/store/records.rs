@@ -31,7 +31,7 @@ use super::{CheckpointStore, Compression, StoreError, WriteObject, Written, name
 /// `ObjectStorageStore` are this with their guard stores.
 ///
 /// It is as durable as its records. An object is held in memory by one chunk at a time (1 MiB). A
-/// name is at most 195 bytes, where `_` and `%` count twice; one that is longer is
+/// name is at most 193 bytes, where `_` and `%` count twice; one that is longer is
 /// [`StoreError::BadName`].
 #[derive(Debug, Clone)]
 pub struct RecordStore {
