@@ -30,12 +30,13 @@ mod status;
 mod tests;
 
 pub use self::actor::RegionCoordinator;
+pub(crate) use self::codec::{decode as decode_entry, encode as encode_entry};
 #[cfg(feature = "remote")]
 pub use self::elected::{ElectedCoordinator, StartElectedError};
 pub use self::event::CommandRefused;
 pub use self::handle::{CoordinatorEnd, CoordinatorHandle};
 pub use self::publisher::EnterError;
-pub use self::record::{ENTRY_FORMAT, Entry, Record, Retained};
+pub use self::record::{Claim, ENTRY_FORMAT, Entry, Record, Retained};
 pub use self::savepoint::{Savepoint, copy_savepoint, list_savepoints, read_savepoint};
 pub use self::settings::{CoordinatorSettings, InstanceShape, SettingsError, Shape};
 pub use self::status::{CompletedCut, RegionEvent, RegionState, RegionStatus, WorkerStatus};

@@ -11,6 +11,7 @@
 //! - [`sink`]: end operators that write what lasts, exactly once
 //! - [`worker`]: runs the operators of one process
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
+//! - [`archive`]: a store as a person looks at it from outside
 //! - [`coordinator`]: what decides when to drain, what is complete, what to go back to
 //! - [`link`]: how coordinator and workers reach each other
 //! - [`process`]: how the death of a worker's process is proved
@@ -19,6 +20,7 @@
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
 //! the place says so.
 
+pub mod archive;
 pub mod coordinator;
 pub mod graph;
 pub mod link;

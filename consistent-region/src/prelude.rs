@@ -4,6 +4,10 @@
 pub use crate::sink::{SqlSettings, SqlSink, Statement};
 #[cfg(feature = "canal")]
 pub use crate::source::canal::{CanalSource, CanalSourceConfig, Mapped};
+#[cfg(feature = "kafka")]
+pub use crate::source::queue::KafkaSource;
+#[cfg(feature = "mq")]
+pub use crate::source::queue::{QueueMessage, QueueSource, QueueSourceConfig};
 #[cfg(feature = "remote")]
 pub use crate::{coordinator::ElectedCoordinator, link::remote::RemoteLink};
 pub use crate::{

@@ -33,6 +33,12 @@ impl ProcessIdentity {
         })
     }
 
+    /// Whether it is, or was, a process of this boot of this host.
+    #[must_use]
+    pub fn is_of_this_host(&self) -> bool {
+        this_host() == Some(&self.host)
+    }
+
     /// Whether that process is known to have ended: only a process of this host can be known so,
     /// and in doubt it lives.
     #[must_use]

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`FileSource`](file::FileSource) | seeking | files of lines |
 //! | `CanalSource` (feature `canal`) | recognising what is delivered again | row changes of MySQL and MariaDB |
+//! | `QueueSource`, `KafkaSource` (features `mq`, `kafka`) | seeking | message queues with offsets |
 //! | [`ReplayableStart`](replayable::ReplayableStart) | a buffer | what can't be read again: requests, messages, sensors |
 //!
 //! - [`bad_row`]: what becomes of a row that can't be taken; [`change`]: of a source that is another one
@@ -15,8 +16,15 @@ pub mod bad_row;
 pub mod canal;
 pub mod change;
 pub mod commands;
+mod describe;
 pub mod file;
 pub mod history;
 pub mod intake;
+#[cfg(feature = "mq")]
+pub mod queue;
 pub mod replay;
 pub mod replayable;
+#[cfg(feature = "canal")]
+mod spool;
+
+pub(crate) use describe::{describe, is_source};

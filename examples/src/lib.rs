@@ -3,6 +3,7 @@
 pub mod counter;
 pub mod leader;
 pub mod orders;
+pub mod region;
 pub mod tail;
 pub mod to_kafka;
 pub mod word_count;

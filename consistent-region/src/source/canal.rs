@@ -11,12 +11,22 @@
 //! for a cut before that ([`CanalSourceConfig::server_buffer_entries`]) and whenever nothing comes
 //! while something is unacknowledged, whatever the region's period.
 //!
+//! When the region ends, by itself or because it is stopped, everything that its last cut covers is
+//! acknowledged before the region has ended: the next client of the destination gets what comes after
+//! it. From then on the region can't fall back behind that cut.
+//!
+//! With a [`spool`](CanalSourceConfig::spool) rows are stored in the region's store first, acknowledged
+//! then, and read from there after a reset; only what follows them is asked of the server again.
+//!
 //! One region for a destination: the server has one read position for all its clients.
 //!
 //! [`Intake`]: super::intake::Intake
 
 mod fetch;
+mod finish;
 mod operator;
+mod place;
+mod spooling;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +34,14 @@ use std::time::Duration;
 
 use lockkeeper_canal::{CanalError, Entry, Filter, SimpleCanalConnector};
 
+use super::bad_row::OnBadRow;
+use super::change::OnSourceChange;
+
 pub use operator::CanalSource;
+pub(crate) use operator::describe;
+
+/// Names the format of the state.
+pub(crate) const STATE_TYPE: &str = "lockkeeper.canal-source";
 
 /// Makes the connector of one attempt; see [`CanalSourceConfig::connector`].
 pub type MakeConnector = Arc<dyn Fn() -> Result<SimpleCanalConnector, CanalError> + Send + Sync>;
@@ -61,6 +78,16 @@ pub struct CanalSourceConfig {
     pub longest_pause: Duration,
     /// Longest pause between two attempts to connect. 5 s.
     pub longest_back_off: Duration,
+    /// What happens to an entry that the map refuses: a change with all its rows. Positions are
+    /// `JOURNAL:OFFSET`.
+    pub on_bad_row: OnBadRow,
+    /// What happens when the server delivers something else than was delivered before.
+    pub on_source_change: OnSourceChange,
+    /// Acknowledge as soon as rows lie in the region's store, instead of when the oldest retained cut
+    /// covers them: for long periods between cuts, and for servers whose buffer is small. Each batch is
+    /// one more object in the store before it is acknowledged. A region that was run with a spool
+    /// goes on with one. `false`.
+    pub spool: bool,
     /// Wrong behaviour on purpose; see [`SourceSabotage`].
     pub sabotage: SourceSabotage,
 }
@@ -78,6 +105,9 @@ impl CanalSourceConfig {
             idle_before_cut: Duration::from_millis(250),
             longest_pause: Duration::from_millis(20),
             longest_back_off: Duration::from_secs(5),
+            on_bad_row: OnBadRow::default(),
+            on_source_change: OnSourceChange::default(),
+            spool: false,
             sabotage: SourceSabotage::None,
         }
     }
@@ -90,6 +120,9 @@ impl fmt::Debug for CanalSourceConfig {
             .field("fetch_size", &self.fetch_size)
             .field("server_buffer_entries", &self.server_buffer_entries)
             .field("server_buffer_bytes", &self.server_buffer_bytes)
+            .field("on_bad_row", &self.on_bad_row)
+            .field("on_source_change", &self.on_source_change)
+            .field("spool", &self.spool)
             .field("sabotage", &self.sabotage)
             .finish_non_exhaustive()
     }

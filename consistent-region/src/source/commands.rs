@@ -4,13 +4,16 @@
 //! its next reset and remembers in its state, so that it holds for every process and is undone by
 //! none: write it, then retry.
 
+use std::cmp::Ordering;
 use std::io::Read;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::coordinator::{CommandRefused, CoordinatorHandle};
+use crate::operator::{InstanceContext, OperatorError};
 use crate::protocol::InstanceId;
 use crate::store::{CheckpointStore, StoreError, plain_name};
 
@@ -154,6 +157,34 @@ impl SourceCommands {
     }
 }
 
+/// The commands to the source of `context`, read off the arbiter.
+pub(crate) async fn read(context: &InstanceContext) -> Result<Vec<Skip>, OperatorError> {
+    let (store, instance) = (Arc::clone(context.store()), context.instance().clone());
+    let read = spawn_blocking(move || SourceCommands::new(store).pending(&instance));
+    match read.await {
+        Ok(commands) => Ok(commands?),
+        Err(error) => Err(OperatorError::Retry(format!(
+            "the source's commands: {error}"
+        ))),
+    }
+}
+
+/// Forgets commands that are carried out for good. One that stays does no harm.
+pub(crate) fn forget(context: &InstanceContext, outlived: Vec<Uuid>) {
+    if outlived.is_empty() {
+        return;
+    }
+    let commands = SourceCommands::new(Arc::clone(context.store()));
+    let instance = context.instance().clone();
+    spawn_blocking(move || {
+        for id in outlived {
+            if let Err(error) = commands.forget(&instance, id) {
+                tracing::warn!(%error, "a command that is carried out stays");
+            }
+        }
+    });
+}
+
 /// Begins the names of the commands to one source. No checkpoint's name begins with a letter.
 fn prefix(source: &InstanceId) -> String {
     format!("skip-{}.{}-", plain_name(&source.operator), source.index)
@@ -198,28 +229,38 @@ pub(crate) enum Passage {
 }
 
 impl<P: PartialOrd> Skipping<P> {
-    /// At the state that holds `over`, with the commands that lie in the store. A position that can't
-    /// be read is an error that names it.
-    pub(crate) fn new(
-        over: Vec<Finished>,
+    /// At the state that holds `over`; what else lies in the store is not known yet.
+    pub(crate) fn restored(over: Vec<Finished>) -> Self {
+        Self {
+            over,
+            ..Self::default()
+        }
+    }
+
+    /// Takes up the commands that lie in the store. A position that can't be read is an error that
+    /// names it.
+    pub(crate) fn take_up(
+        &mut self,
         commands: Vec<Skip>,
         read: impl Fn(&str) -> Option<P>,
-    ) -> Result<Self, String> {
-        let mut open = Vec::new();
+    ) -> Result<(), String> {
+        self.open.clear();
+        self.left_out = 0;
         for skip in commands {
-            if over.iter().any(|over| over.id == skip.id) {
+            if self.over.iter().any(|over| over.id == skip.id) {
                 continue;
             }
             match read(&skip.position) {
-                Some(place) => open.push((skip, place)),
+                Some(place) => self.open.push((skip, place)),
                 None => return Err(format!("{:?} is no position of this source", skip.position)),
             }
         }
-        Ok(Self {
-            open,
-            left_out: 0,
-            over,
-        })
+        Ok(())
+    }
+
+    /// Whether every row is taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// A row at `place` comes.
@@ -230,22 +271,22 @@ impl<P: PartialOrd> Skipping<P> {
         let (mut leaves_out, mut too_many) = (false, None);
         let (over, left_out) = (&mut self.over, &mut self.left_out);
         self.open.retain(|(skip, target)| {
-            let goes_on = match skip.rows {
-                Skipped::Only => {
-                    leaves_out |= place == target;
-                    place < target
+            // Places that can't be compared, such as those of two partitions, mean nothing.
+            let goes_on = match (skip.rows, place.partial_cmp(target)) {
+                (Skipped::Only, Some(Ordering::Equal)) => {
+                    leaves_out = true;
+                    false
                 }
-                Skipped::Before { limit } => {
-                    let before = place < target;
-                    if before {
-                        leaves_out = true;
-                        *left_out += 1;
-                        if *left_out > limit {
-                            too_many = Some(skip.position.clone());
-                        }
+                (Skipped::Before { limit }, Some(Ordering::Less)) => {
+                    leaves_out = true;
+                    *left_out += 1;
+                    if *left_out > limit {
+                        too_many = Some(skip.position.clone());
                     }
-                    before
+                    true
                 }
+                (Skipped::Only, Some(Ordering::Less)) | (_, None) => true,
+                (_, Some(_)) => false,
             };
             if !goes_on {
                 over.push(Finished {
@@ -263,6 +304,11 @@ impl<P: PartialOrd> Skipping<P> {
             None if leaves_out => Passage::LeaveOut,
             None => Passage::Take,
         }
+    }
+
+    /// Those that are over, for going on with the same state.
+    pub(crate) fn over(&self) -> Vec<Finished> {
+        self.over.clone()
     }
 
     /// For the state of cut `seq`.
@@ -300,6 +346,12 @@ mod tests {
         text.parse().ok()
     }
 
+    fn skipping(over: Vec<Finished>, commands: Vec<Skip>) -> Skipping<u64> {
+        let mut skipping = Skipping::restored(over);
+        skipping.take_up(commands, number).unwrap();
+        skipping
+    }
+
     fn skip(position: &str, rows: Skipped) -> Skip {
         Skip {
             id: Uuid::new_v4(),
@@ -331,14 +383,14 @@ mod tests {
             (before("5", 100), vec![5, 6, 7]),
             (skip("5", Skipped::Only), vec![1, 2, 3, 4, 6, 7]),
         ] {
-            let mut skipping = Skipping::new(Vec::new(), vec![command], number).unwrap();
+            let mut passing = skipping(Vec::new(), vec![command]);
             let taken: Vec<u64> = (1..8)
-                .filter(|row| skipping.pass(row) == Passage::Take)
+                .filter(|row| passing.pass(row) == Passage::Take)
                 .collect();
             assert_eq!(taken, expected);
             // Positions that go back later are not left out again.
             for row in [1, 5] {
-                assert_eq!(skipping.pass(&row), Passage::Take);
+                assert_eq!(passing.pass(&row), Passage::Take);
             }
         }
     }
@@ -346,34 +398,34 @@ mod tests {
     #[test]
     fn a_position_that_does_not_come_is_noticed() {
         let commands = vec![before("1000", 3)];
-        let mut skipping = Skipping::new(Vec::new(), commands, number).unwrap();
+        let mut passing = skipping(Vec::new(), commands);
         for row in 1..=3 {
-            assert_eq!(skipping.pass(&row), Passage::LeaveOut);
+            assert_eq!(passing.pass(&row), Passage::LeaveOut);
         }
-        let Passage::TooMany(text) = skipping.pass(&4) else {
+        let Passage::TooMany(text) = passing.pass(&4) else {
             panic!("four rows were left out");
         };
         assert!(text.contains("1000 has not come"), "{text}");
-        let unreadable = Skipping::new(Vec::new(), vec![before("there", 3)], number);
+        let unreadable = passing.take_up(vec![before("there", 3)], number);
         assert!(unreadable.unwrap_err().contains("there"));
     }
 
     #[test]
     fn a_skip_is_repeated_by_a_reset_to_before_it_and_by_no_other() {
         let commands = vec![before("5", 100)];
-        let mut skipping = Skipping::new(Vec::new(), commands.clone(), number).unwrap();
-        let before = skipping.at_cut(1);
-        assert_eq!(skipping.pass(&4), Passage::LeaveOut);
-        assert_eq!(skipping.pass(&5), Passage::Take);
-        let after = skipping.at_cut(2);
+        let mut passing = skipping(Vec::new(), commands.clone());
+        let before = passing.at_cut(1);
+        assert_eq!(passing.pass(&4), Passage::LeaveOut);
+        assert_eq!(passing.pass(&5), Passage::Take);
+        let after = passing.at_cut(2);
 
-        let mut again = Skipping::new(before, commands.clone(), number).unwrap();
+        let mut again = skipping(before, commands.clone());
         assert_eq!(again.pass(&4), Passage::LeaveOut);
-        let mut done = Skipping::new(after, commands.clone(), number).unwrap();
+        let mut done = skipping(after, commands.clone());
         assert_eq!(done.pass(&4), Passage::Take);
 
-        assert!(skipping.outlived(1).is_empty());
-        assert_eq!(skipping.outlived(2), [commands[0].id]);
-        assert!(skipping.outlived(3).is_empty());
+        assert!(passing.outlived(1).is_empty());
+        assert_eq!(passing.outlived(2), [commands[0].id]);
+        assert!(passing.outlived(3).is_empty());
     }
 }

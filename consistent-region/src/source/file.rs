@@ -16,6 +16,10 @@ use super::bad_row::OnBadRow;
 use super::change::OnSourceChange;
 
 pub use operator::FileSource;
+pub(crate) use operator::describe;
+
+/// Names the format of the state.
+pub(crate) const STATE_TYPE: &str = "lockkeeper.file-source";
 
 /// What a [`FileSource`] reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

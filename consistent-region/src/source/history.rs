@@ -31,7 +31,7 @@ pub struct Seen {
 }
 
 /// The id of a transaction, hashed. Ids are never used twice in the life of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transaction(u64);
 
 impl Transaction {
@@ -62,6 +62,16 @@ pub struct History {
 }
 
 impl History {
+    /// A history without entries, whose next entry has this index.
+    #[must_use]
+    pub fn beginning_at(first: u64) -> Self {
+        Self {
+            first,
+            acknowledged: first,
+            ..Self::default()
+        }
+    }
+
     /// Index after the newest entry.
     #[must_use]
     pub fn end(&self) -> u64 {

@@ -72,6 +72,26 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
         }
     }
 
+    /// What was taken so far, for going on with it in another way.
+    #[must_use]
+    pub fn into_history(self) -> History {
+        self.history
+    }
+
+    /// For entries that come from elsewhere than from batches.
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    /// Whether everything of this batch, the newest, was taken: nothing of it is held back while a
+    /// replay is not recognised yet.
+    #[must_use]
+    pub fn has_taken(&self, batch: &B) -> bool {
+        self.outstanding
+            .back()
+            .is_some_and(|(newest, _)| newest == batch)
+    }
+
     /// What was taken so far.
     #[must_use]
     pub fn history(&self) -> &History {

@@ -36,6 +36,8 @@ use crate::operator::{
 
 pub use self::buffer::{Closed, NotTaken, Receipt, ReplaySender};
 
+/// Names the format of the state.
+pub(crate) const STATE_TYPE: &str = "lockkeeper.replayable-start";
 /// Tuples that are given out at once.
 const BATCH: usize = 500;
 
@@ -161,7 +163,7 @@ impl<T: Tuple + Clone> Actor for ReplayableStart<T> {
 impl<T: Tuple + Clone> Operator for ReplayableStart<T> {
     type Input = ();
     type Output = T;
-    const STATE_TYPE: &'static str = "lockkeeper.replayable-start";
+    const STATE_TYPE: &'static str = STATE_TYPE;
 
     fn process(&mut self, _: Vec<()>, _: &mut Output<T>) -> Result<(), OperatorError> {
         Ok(())
@@ -247,6 +249,15 @@ impl<T: Tuple + Clone> StartOperator for ReplayableStart<T> {
             Taken::NoMore => Poll::Ready(Ok(Produced::End)),
         }
     }
+}
+
+/// Position and changes in a state; see [`describe`](crate::source::describe).
+pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
+    let saved: Saved = serde_json::from_slice(state).ok()?;
+    Some((
+        format!("tuple {} of buffer {}", saved.next, saved.buffer),
+        0,
+    ))
 }
 
 #[cfg(test)]

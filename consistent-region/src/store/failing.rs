@@ -15,6 +15,7 @@ pub struct FailingStore<S> {
     inner: S,
     failing_writes: AtomicUsize,
     damaged: Mutex<Vec<String>>,
+    stale: Mutex<Vec<(String, String)>>,
     held: Mutex<Held>,
     changed: Condvar,
 }
@@ -32,6 +33,7 @@ impl<S: CheckpointStore> FailingStore<S> {
             inner,
             failing_writes: AtomicUsize::new(0),
             damaged: Mutex::default(),
+            stale: Mutex::default(),
             held: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -83,6 +85,19 @@ impl<S: CheckpointStore> FailingStore<S> {
         damaged.push(name.to_owned());
     }
 
+    /// From now on reads of `name` give what lies under `older`, as from a copy that is out of date.
+    pub fn read_stale(&self, name: &str, older: &str) {
+        let mut stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner);
+        stale.push((name.to_owned(), older.to_owned()));
+    }
+
+    /// Under which name `name` is read.
+    fn read_as(&self, name: &str) -> String {
+        let stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = stale.iter().find(|(newer, _)| newer == name);
+        found.map_or(name, |(_, older)| older).to_owned()
+    }
+
     /// The store below.
     pub fn inner(&self) -> &S {
         &self.inner
@@ -114,7 +129,7 @@ impl<S: CheckpointStore> CheckpointStore for FailingStore<S> {
     }
 
     fn read_object(&self, name: &str) -> Result<Box<dyn Read + Send>, StoreError> {
-        let mut reader = self.inner.read_object(name)?;
+        let mut reader = self.inner.read_object(&self.read_as(name))?;
         if !self.is_damaged(name) {
             return Ok(reader);
         }

@@ -5,6 +5,8 @@
 //! failure on the way removes what was written; what a killed process leaves behind is found by
 //! its name and swept.
 
+mod located;
+
 use std::fmt;
 use std::fs;
 use std::fs::File;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use lockkeeper_fencing::guard::{FileGuardStore, GuardStore};
 use uuid::Uuid;
 
+use self::located::Located;
 use super::{CheckpointStore, Compression, StoreError, WriteObject, Written, name};
 
 /// Unfinished objects are called `.part-<uuid>-<name>`.
@@ -76,6 +79,31 @@ impl FileStore {
         let synced = store.flush.folder(&root);
         synced.map_err(|source| store.failed("", source))?;
         Ok(store)
+    }
+
+    /// Opens a store that must be there already. Use it wherever a region is to go on: what
+    /// [`open`](Self::open) makes in place of a store that was lost with its disk is an empty one, and a
+    /// region that begins with it counts everything anew.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] that says so when there is none.
+    pub fn open_existing(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let root = root.into();
+        if ["objects", "log"]
+            .iter()
+            .all(|part| root.join(part).is_dir())
+        {
+            return Self::open(root);
+        }
+        Err(StoreError::Io {
+            location: format!("file:{}", root.display()),
+            name: String::new(),
+            source: io::Error::new(
+                io::ErrorKind::NotFound,
+                "there is no store: it was never made here, or it was lost with its disk, and the \
+                 region's state with it",
+            ),
+        })
     }
 
     /// How state is written (LZ4 above 4 KiB).
@@ -191,8 +219,17 @@ impl CheckpointStore for FileStore {
     }
 
     fn guard_store(&self) -> Result<Arc<dyn GuardStore>, StoreError> {
+        // A store that vanished must not be taken for one that was never used: opening the log would
+        // make its folder anew.
+        if !self.folder.is_dir() {
+            return Err(StoreError::Io {
+                location: self.location(),
+                name: String::new(),
+                source: io::Error::new(io::ErrorKind::NotFound, "the folder is gone"),
+            });
+        }
         match FileGuardStore::open(&self.log) {
-            Ok(store) => Ok(Arc::new(store)),
+            Ok(store) => Ok(Arc::new(Located::new(Arc::new(store), self.log.clone()))),
             Err(error) => Err(StoreError::Io {
                 location: format!("file:{}", self.log.display()),
                 name: String::new(),

@@ -32,6 +32,15 @@ pub(crate) fn insert(server: &CanalServerHandle, from: u64, to: u64) {
 
 /// Counts the rows until row `end` has come.
 pub(crate) fn region(address: &str, end: u64, output: &Path) -> Region {
+    region_with(address, end, output, |_| {})
+}
+
+pub(crate) fn region_with(
+    address: &str,
+    end: u64,
+    output: &Path,
+    configure: impl FnOnce(&mut CanalSourceConfig),
+) -> Region {
     let address = address.to_owned();
     let connector = move || {
         CanalConnectorBuilder::new(ClientIdentity::new("example"))
@@ -41,6 +50,7 @@ pub(crate) fn region(address: &str, end: u64, output: &Path) -> Region {
     let mut config = CanalSourceConfig::new(Arc::new(connector), Filter::all());
     config.fetch_size = 4;
     config.longest_back_off = Duration::from_millis(50);
+    configure(&mut config);
     let mut graph = Region::builder("numbers");
     let rows = graph.start("numbers", move |context| {
         let map = Box::new(move |entry: &Entry| {

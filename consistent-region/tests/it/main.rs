@@ -1,13 +1,17 @@
 //! Whole regions: a coordinator, workers, operators and a store, as a user puts them together.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod archive;
 #[cfg(feature = "canal")]
 mod canal;
 mod child;
 mod contract;
 mod damage;
+#[cfg(feature = "canal")]
+mod finished;
 mod full;
 mod graphs;
+mod host;
 mod numbers;
 mod one_process;
 mod permits;
@@ -15,6 +19,8 @@ mod place;
 mod real;
 mod rescale;
 mod sinks;
+#[cfg(feature = "canal")]
+mod spool;
 #[cfg(all(feature = "canal", feature = "remote"))]
 mod stopped;
 #[cfg(any(feature = "object-store", feature = "redis"))]

@@ -54,7 +54,12 @@ impl Upstream {
     }
 
     pub(crate) fn release(&self) {
-        self.0.held.store(self.0.end, Ordering::SeqCst);
+        self.release_to(self.0.end);
+    }
+
+    /// Gives the numbers below `end`.
+    pub(crate) fn release_to(&self, end: u64) {
+        self.0.held.store(end, Ordering::SeqCst);
         self.0.reader.wake();
     }
 
@@ -89,7 +94,18 @@ pub(crate) fn numbers(upstream: &Upstream, graph: &mut RegionBuilder) -> Stream<
 }
 
 pub(crate) fn region_of(upstream: &Upstream, output: &Path) -> Region {
-    let mut graph = Region::builder("numbers");
+    region_called("numbers", upstream, output, Sink::TakesBack)
+}
+
+/// What the region's sink can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sink {
+    TakesBack,
+    Irrevocable,
+}
+
+pub(crate) fn region_called(name: &str, upstream: &Upstream, output: &Path, sink: Sink) -> Region {
+    let mut graph = Region::builder(name);
     let source = numbers(upstream, &mut graph);
     let counts = graph.keyed(
         "counts",
@@ -100,12 +116,16 @@ pub(crate) fn region_of(upstream: &Upstream, output: &Path) -> Region {
     );
     let folder = output.to_owned();
     graph.end("sink", counts, move |context| {
-        FileSink::new(context, &folder, "cut-", ".txt", |_, counts, to| {
+        let files = FileSink::new(context, &folder, "cut-", ".txt", |_, counts, to| {
             for (key, count) in counts {
                 writeln!(to, "{key} {count}")?;
             }
             Ok(())
-        })
+        });
+        match sink {
+            Sink::TakesBack => files,
+            Sink::Irrevocable => files.irrevocable(),
+        }
     });
     graph.build().unwrap()
 }

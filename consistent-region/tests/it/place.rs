@@ -19,10 +19,12 @@ use crate::numbers::{Upstream, output, region, region_of, truth};
 
 pub(crate) const NUMBERS: u64 = 400_003;
 /// Against a hang only.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Place {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Removes the folder, unless it is somebody else's.
+    _folder: Option<tempfile::TempDir>,
     region: Region,
     store: Arc<dyn CheckpointStore>,
     /// How many numbers there are.
@@ -31,6 +33,7 @@ pub(crate) struct Place {
     /// Short, so that another worker gets the name of one that was stopped; not for tests in which
     /// a lease that ends on a busy machine would be taken for something else.
     pub(crate) lease: Duration,
+    pub(crate) drain_timeout: Duration,
 }
 
 impl Place {
@@ -54,15 +57,34 @@ impl Place {
         region: impl FnOnce(&Path) -> Region,
         store: Arc<dyn CheckpointStore>,
     ) -> Self {
-        let output = folder.path().join("out");
-        fs::create_dir(&output).unwrap();
+        let mut place = Self::over(folder.path().to_owned(), store, region);
+        place._folder = Some(folder);
+        place
+    }
+
+    /// In a folder that others use before and after.
+    pub(crate) fn at(folder: PathBuf, region: impl FnOnce(&Path) -> Region) -> Self {
+        let store = Arc::new(FileStore::open(folder.join("store")).unwrap());
+        Self::over(folder, store, region)
+    }
+
+    /// The same, with a store that lies elsewhere.
+    pub(crate) fn over(
+        folder: PathBuf,
+        store: Arc<dyn CheckpointStore>,
+        region: impl FnOnce(&Path) -> Region,
+    ) -> Self {
+        let output = folder.join("out");
+        fs::create_dir_all(&output).unwrap();
         Self {
             region: region(&output),
             folder,
+            _folder: None,
             store,
             numbers: NUMBERS,
             period: Some(Duration::from_millis(20)),
             lease: Duration::from_millis(500),
+            drain_timeout: Duration::from_secs(180),
         }
     }
 
@@ -72,19 +94,25 @@ impl Place {
         self.store = store;
     }
 
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.region.fingerprint()
+    }
+
     /// The store's own folder.
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("store")
+        self.folder.join("store")
     }
 
     pub(crate) fn output(&self) -> PathBuf {
-        self.folder.path().join("out")
+        self.folder.join("out")
     }
 
     pub(crate) fn settings(&self) -> CoordinatorSettings {
         CoordinatorSettings {
             period: self.period,
             lease: self.lease,
+            drain_timeout: self.drain_timeout,
+            max_consecutive_reset_attempts: 50,
             lease_margin: Duration::from_millis(50),
             ..CoordinatorSettings::for_region(&self.region)
         }
@@ -119,6 +147,12 @@ impl Place {
 
     /// Runs until the region has ended; everything was counted once.
     pub(crate) async fn finish(&self, coordinator: &CoordinatorHandle, worker: &mut WorkerHandle) {
+        self.wait(coordinator, worker).await;
+        self.check();
+    }
+
+    /// Runs until the region has ended.
+    pub(crate) async fn wait(&self, coordinator: &CoordinatorHandle, worker: &mut WorkerHandle) {
         let ended = async {
             tokio::select! {
                 end = worker.ended() => Some(end),
@@ -129,7 +163,6 @@ impl Place {
         let status = coordinator.status();
         assert_eq!(ended, Ok(Some(WorkerEnd::RegionEnded)), "{status:?}");
         assert!(coordinator.reached(RegionState::Completed).await);
-        self.check();
     }
 }
 

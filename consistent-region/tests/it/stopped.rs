@@ -84,11 +84,25 @@ impl Job {
     }
 
     async fn coordinate(&self, hook: Hook) -> (ElectedCoordinator, LeaderElectionService) {
+        self.coordinate_with(1, hook).await
+    }
+
+    /// The first placement waits for so many workers, and spreads over them.
+    async fn coordinate_with(
+        &self,
+        workers: usize,
+        hook: Hook,
+    ) -> (ElectedCoordinator, LeaderElectionService) {
         let settings = CoordinatorSettings {
             period: Some(Duration::from_millis(100)),
             lease: Duration::from_secs(2),
             lease_margin: Duration::from_millis(300),
-            placement_timeout: Duration::from_millis(200),
+            // the first placement waits so long for its workers at most
+            placement_timeout: match workers {
+                1 => Duration::from_millis(200),
+                _ => Duration::from_secs(2),
+            },
+            workers,
             ..CoordinatorSettings::for_region(&self.region())
         };
         let service = service().await;
@@ -335,12 +349,33 @@ async fn joined(events: &mut broadcast::Receiver<RegionEvent>, name: &str) {
 }
 
 async fn a_worker_stops_at(point: Point) {
+    one_of_workers_stops_at(point, 1).await;
+}
+
+/// The first worker, by name, has the source; with two workers it hands half of the rows over.
+async fn one_of_workers_stops_at(point: Point, workers: usize) {
     let fixture = Fixture::new();
     let job = &fixture.job;
-    let (coordinator, _elections) = job.coordinate(Hook::default()).await;
+    let (coordinator, _elections) = job.coordinate_with(workers, Hook::default()).await;
     let mut events = coordinator.handle().events();
     let first = Process::start(job, Role::Worker, "first", Some(point));
+    let _second = (workers > 1).then(|| Process::start(job, Role::Worker, "second", None));
     cut_completed(&mut events).await;
+    if workers > 1 {
+        let status = coordinator.handle().status();
+        let of_first = status
+            .workers
+            .iter()
+            .find(|worker| worker.worker == "first");
+        let instances = &of_first.unwrap().instances;
+        let has_source = instances
+            .iter()
+            .any(|instance| instance.operator == "numbers");
+        assert!(
+            has_source && instances.len() < 4,
+            "nothing is handed over: {status:?}"
+        );
+    }
     let mut spare = Process::start(job, Role::Worker, "spare", None);
     joined(&mut events, "spare").await;
 
@@ -391,6 +426,11 @@ async fn a_worker_stopped_between_check_and_stage_stages_nothing_that_counts() {
 #[actix::test]
 async fn a_worker_stopped_between_check_and_commit_commits_nothing_anew() {
     a_worker_stops_at(Point::BetweenCheckAndCommit).await;
+}
+
+#[actix::test]
+async fn a_worker_stopped_between_check_and_hand_over_hands_over_nothing_that_counts() {
+    one_of_workers_stops_at(Point::BetweenCheckAndHandOver, 2).await;
 }
 
 /// Its successor leads when it goes on: its record is in nobody's history, its message is refused.

@@ -1,13 +1,17 @@
 //! The task that owns the connector: connects, fetches while there is room, acknowledges.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper_canal::{BatchId, CanalError, Message, SimpleCanalConnector};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use super::spooling::{Durable, Writer};
 use super::{CanalSourceConfig, SourceSabotage};
-use crate::operator::InstanceContext;
+use crate::operator::{InstanceContext, OperatorError};
 use crate::point::Point;
+use crate::source::commands::{self, Skip};
+use crate::source::spool::{Segment, Spool};
 
 /// Batches that are fetched ahead of the operator.
 const AHEAD: usize = 4;
@@ -20,39 +24,77 @@ const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 /// What the task tells the operator.
 #[derive(Debug)]
 pub(super) enum Fetched {
+    /// First of all: what the source was told to leave out.
+    Commands(Vec<Skip>),
     /// A batch.
     Batch(Message),
     /// Nothing has come for this long.
     Idle(Duration),
-    /// The server has accepted the acknowledgement of this batch and of all before it.
-    Acknowledged(BatchId),
     /// The connection is over. The task has ended.
     Failed(CanalError),
+    /// Rows of the spool, behind the restored cut.
+    Spooled(Segment),
+    /// The spool has no more; what follows comes from the server.
+    SpoolRead,
+    /// The store failed. The task has ended.
+    Broken(OperatorError),
+}
+
+/// What the operator tells the task.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Acknowledge this batch and all before it.
+    Acknowledge(BatchId),
+    /// Make these rows durable, then acknowledge this batch.
+    Spool {
+        segment: Option<Segment>,
+        batch: Option<BatchId>,
+    },
+    /// No cut needs spooled rows below this index any more.
+    Forget(u64),
+    /// Acknowledge, and then disconnect: the region has ended.
+    Finish {
+        batch: Option<BatchId>,
+        /// Told when the server has taken note.
+        done: std::sync::mpsc::Sender<()>,
+    },
 }
 
 /// The operator's end of a fetching task. Dropping it ends the task and closes the socket.
 #[derive(Debug)]
 pub(super) struct Fetching {
     pub(super) fetched: mpsc::Receiver<Fetched>,
-    acknowledge: mpsc::UnboundedSender<BatchId>,
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+    /// The server has accepted the acknowledgement of this batch and of all before it.
+    confirmed: watch::Receiver<Option<BatchId>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Fetching {
-    pub(super) fn start(config: CanalSourceConfig, context: InstanceContext) -> Self {
+    /// `durable`: how far the spool reaches, if there is one.
+    pub(super) fn start(
+        config: CanalSourceConfig,
+        context: InstanceContext,
+        durable: Option<Arc<Durable>>,
+    ) -> Self {
         let (fetched_sender, fetched) = mpsc::channel(AHEAD);
         // bounded by the number of outstanding batches: each is acknowledged once
-        let (acknowledge, acknowledgements) = mpsc::unbounded_channel();
+        let (orders, taken) = mpsc::unbounded_channel();
+        let (confirmed_sender, confirmed) = watch::channel(None);
+        let spool = durable.map(|durable| Writer::new(Spool::of(&context), durable));
         let fetcher = Fetcher {
             config,
             context,
+            spool,
             fetched: fetched_sender,
-            acknowledgements,
+            orders: taken,
+            confirmed: confirmed_sender,
         };
         let task = actix_rt::spawn(fetcher.run());
         Self {
             fetched,
-            acknowledge,
+            orders,
+            confirmed,
             task,
         }
     }
@@ -60,7 +102,16 @@ impl Fetching {
     /// Acknowledges `batch` and all before it.
     pub(super) fn acknowledge(&self, batch: BatchId) {
         // a task that has ended has said why
-        let _ = self.acknowledge.send(batch);
+        let _ = self.orders.send(Order::Acknowledge(batch));
+    }
+
+    /// The newest batch whose acknowledgement is confirmed since the last call.
+    pub(super) fn newly_confirmed(&mut self) -> Option<BatchId> {
+        // One whose task has ended may still have something to tell.
+        match self.confirmed.has_changed() {
+            Ok(false) => None,
+            Ok(true) | Err(_) => *self.confirmed.borrow_and_update(),
+        }
     }
 }
 
@@ -73,12 +124,27 @@ impl Drop for Fetching {
 struct Fetcher {
     config: CanalSourceConfig,
     context: InstanceContext,
+    spool: Option<Writer>,
     fetched: mpsc::Sender<Fetched>,
-    acknowledgements: mpsc::UnboundedReceiver<BatchId>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    confirmed: watch::Sender<Option<BatchId>>,
+}
+
+/// Whether the task goes on.
+enum Next {
+    GoOn,
+    End,
 }
 
 impl Fetcher {
     async fn run(mut self) {
+        match commands::read(&self.context).await {
+            Ok(commands) => self.tell(Fetched::Commands(commands)).await,
+            Err(error) => return self.tell(Fetched::Broken(error)).await,
+        }
+        if let Err(error) = self.read_spool().await {
+            return self.tell(Fetched::Broken(error)).await;
+        }
         let result = match self.connect().await {
             Ok(connector) => self.stream(connector).await,
             Err(error) => Err(error),
@@ -87,6 +153,18 @@ impl Fetcher {
             // nobody listens after a reset
             let _ = self.fetched.send(Fetched::Failed(error)).await;
         }
+    }
+
+    /// Hands out what lies in the spool behind the restored cut.
+    async fn read_spool(&self) -> Result<(), OperatorError> {
+        let Some(spool) = &self.spool else {
+            return Ok(());
+        };
+        while let Some(segment) = spool.read_next().await? {
+            self.tell(Fetched::Spooled(segment)).await;
+        }
+        self.tell(Fetched::SpoolRead).await;
+        Ok(())
     }
 
     /// Connects and subscribes, with back-off, until it works or can't.
@@ -113,22 +191,23 @@ impl Fetcher {
     async fn stream(&mut self, mut connector: SimpleCanalConnector) -> Result<(), CanalError> {
         let mut idle_since = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut confirmed = None;
         loop {
-            while let Ok(batch) = self.acknowledgements.try_recv() {
-                self.acknowledge(&mut connector, batch).await?;
+            while let Ok(order) = self.orders.try_recv() {
+                if let Next::End = self.obey(order, &mut connector).await? {
+                    return Ok(());
+                }
             }
-            if let Some(batch) = connector.last_confirmed()
-                && confirmed != Some(batch)
-            {
-                confirmed = Some(batch);
-                self.tell(Fetched::Acknowledged(batch)).await;
-            }
+            self.confirmed.send_if_modified(|confirmed| {
+                let last = connector.last_confirmed();
+                last.is_some() && std::mem::replace(confirmed, last) != last
+            });
             tokio::select! {
                 biased;
-                acknowledgement = self.acknowledgements.recv() => match acknowledgement {
-                    Some(batch) => self.acknowledge(&mut connector, batch).await?,
-                    None => return Ok(()),
+                order = self.orders.recv() => {
+                    let Some(order) = order else { return Ok(()) };
+                    if let Next::End = self.obey(order, &mut connector).await? {
+                        return Ok(());
+                    }
                 },
                 room = self.fetched.clone().reserve_owned() => {
                     let Ok(room) = room else { return Ok(()) };
@@ -148,7 +227,9 @@ impl Fetcher {
                         }
                         None => {
                             room.send(Fetched::Idle(idle_since.elapsed()));
-                            self.pause(pause, &mut connector).await?;
+                            if let Next::End = self.pause(pause, &mut connector).await? {
+                                return Ok(());
+                            }
                             pause = (pause * 2).min(self.config.longest_pause);
                         }
                     }
@@ -158,15 +239,59 @@ impl Fetcher {
         }
     }
 
-    /// Waits, but not when something is to be acknowledged.
+    /// Waits, but not when there is an order.
     async fn pause(
         &mut self,
         pause: Duration,
         connector: &mut SimpleCanalConnector,
-    ) -> Result<(), CanalError> {
+    ) -> Result<Next, CanalError> {
         tokio::select! {
-            Some(batch) = self.acknowledgements.recv() => self.acknowledge(connector, batch).await,
-            () = tokio::time::sleep(pause) => Ok(()),
+            Some(order) = self.orders.recv() => self.obey(order, connector).await,
+            () = tokio::time::sleep(pause) => Ok(Next::GoOn),
+        }
+    }
+
+    async fn obey(
+        &self,
+        order: Order,
+        connector: &mut SimpleCanalConnector,
+    ) -> Result<Next, CanalError> {
+        match order {
+            Order::Acknowledge(batch) => {
+                self.acknowledge(connector, batch).await?;
+                Ok(Next::GoOn)
+            }
+            Order::Spool { segment, batch } => {
+                if self.context.lease().check().is_err() {
+                    return Ok(Next::End);
+                }
+                if let (Some(segment), Some(spool)) = (segment, &self.spool)
+                    && let Err(error) = spool.append(segment).await
+                {
+                    self.tell(Fetched::Broken(error)).await;
+                    return Ok(Next::End);
+                }
+                if let Some(batch) = batch {
+                    self.acknowledge(connector, batch).await?;
+                }
+                Ok(Next::GoOn)
+            }
+            Order::Forget(index) => {
+                if let Some(spool) = &self.spool {
+                    spool.forget(index).await;
+                }
+                Ok(Next::GoOn)
+            }
+            Order::Finish { batch, done } => {
+                if let Some(batch) = batch {
+                    self.acknowledge(connector, batch).await?;
+                }
+                connector.confirm_acks().await?;
+                connector.disconnect().await;
+                // nobody may be waiting any more
+                let _ = done.send(());
+                Ok(Next::End)
+            }
         }
     }
 

@@ -2,24 +2,32 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use actix::{Actor, Context};
-use lockkeeper_canal::{BatchId, CanalError, Entry, Message};
+use lockkeeper_canal::{BatchId, CanalError, Entry, EntryType, Message};
 use serde::{Deserialize, Serialize};
 
-use super::fetch::{Fetched, Fetching};
+use super::fetch::{Fetched, Fetching, Order};
+use super::finish::{self, Finish, SourceCommitter};
+use super::place::{self, CanalPlace};
+use super::spooling::{self, Durable, Item};
 use super::{CanalSourceConfig, MapEntry, Mapped};
 use crate::graph::stable_hash;
 use crate::operator::{
-    Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced, RegionHandle,
-    StartOperator, Tuple,
+    Committer, Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced,
+    RegionHandle, StartOperator, Tuple,
 };
 use crate::point::Point;
+use crate::source::bad_row::{DeadLetter, DeadLetters, shown};
+use crate::source::change::OnSourceChange;
+use crate::source::commands::{self, Finished, Passage, Skipping};
 use crate::source::history::{History, Seen, Transaction};
 use crate::source::intake::{Arrived, Intake};
 use crate::source::replay::Divergence;
+use crate::source::spool::Segment;
 
 /// A cut is asked for when the server's buffer is filled this far with what is unacknowledged.
 const BUFFER_SHARE_PERCENT: u64 = 40;
@@ -32,9 +40,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub struct CanalSource<T> {
     config: CanalSourceConfig,
     map: MapEntry<T>,
-    context: InstanceContext,
-    /// An entry is what it gives the region: tuples, and whether they are the last.
-    intake: Intake<BatchId, (Vec<T>, bool)>,
+    pub(super) context: InstanceContext,
+    intake: Intake<BatchId, Given<T>>,
     /// Restored, and not yet taken up by [`Operator::resumed_at`].
     restored: Saved,
     ended: bool,
@@ -45,6 +52,34 @@ pub struct CanalSource<T> {
     oldest_retained: u64,
     /// Replays in a row that fitted nothing.
     misfits: u32,
+    /// How often the source went on although it was another one.
+    changes: u64,
+    letters: DeadLetters,
+    skipping: Skipping<CanalPlace>,
+    /// The cut that was prepared last, if the region ends with it.
+    last_cut: Option<u64>,
+    /// A batch that goes on behind the region's end: it is left to the next client as a whole.
+    cut_short: Option<BatchId>,
+    /// Where the last row lay, for people.
+    position: String,
+    spooling: Option<Spooling>,
+}
+
+/// What the operator knows of its spool.
+struct Spooling {
+    durable: Arc<Durable>,
+    /// The transaction of the last spooled row had not ended then.
+    is_open: bool,
+}
+
+/// What an entry gives the region.
+#[derive(Debug, Serialize, Deserialize)]
+struct Given<T> {
+    tuples: Result<Vec<T>, Box<DeadLetter>>,
+    /// They are the last.
+    last: bool,
+    /// Known only while something is to be left out, and in a spool.
+    place: Option<Box<(CanalPlace, String)>>,
 }
 
 /// A batch that waits to be acknowledged.
@@ -57,9 +92,19 @@ struct Outstanding {
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Saved {
+pub(super) struct Saved {
     history: History,
     ended: bool,
+    /// The region ended with this cut: everything up to it may be acknowledged.
+    #[serde(default)]
+    last: bool,
+    #[serde(default)]
+    pub(super) changes: u64,
+    #[serde(default)]
+    skips: Vec<Finished>,
+    /// Where the last row lay, for people.
+    #[serde(default)]
+    position: String,
 }
 
 impl<T: Tuple> CanalSource<T> {
@@ -68,8 +113,10 @@ impl<T: Tuple> CanalSource<T> {
     /// `map` is called for every entry but the ends of transactions, in order, also for those that
     /// come again after a reset: the same entry must give the same tuples, whatever came before.
     /// An entry that gives none is of no interest, and it does not matter whether it comes again.
-    /// An error is permanent: the region stops and says which row it was, rather than lose it.
+    /// An error makes the entry a bad row ([`CanalSourceConfig::on_bad_row`]): unless told otherwise
+    /// the region stops and says which it was, rather than lose it.
     pub fn new(config: CanalSourceConfig, context: InstanceContext, map: MapEntry<T>) -> Self {
+        let letters = DeadLetters::new(&config.on_bad_row, &context);
         Self {
             config,
             map,
@@ -82,35 +129,40 @@ impl<T: Tuple> CanalSource<T> {
             asked_for_cut: None,
             oldest_retained: 0,
             misfits: 0,
+            changes: 0,
+            letters,
+            skipping: Skipping::default(),
+            last_cut: None,
+            cut_short: None,
+            position: String::new(),
+            spooling: None,
         }
     }
 
     fn take(&mut self, message: &Message, output: &mut Output<T>) -> Result<(), OperatorError> {
         let mut arrived = Vec::with_capacity(message.len());
-        for entry in message.entries() {
+        let mut entries = message.entries();
+        let mut position = None;
+        while let Some(entry) = entries.next() {
             let entry = entry.map_err(failed)?;
             if let Some(id) = entry.transaction_end_id().map_err(failed)? {
                 arrived.push(Arrived::End(Transaction::new(stable_hash(&id))));
                 continue;
             }
-            let mapped = (self.map)(&entry).map_err(|error| {
-                OperatorError::Permanent(format!(
-                    "{} at {}: {error}",
-                    entry.destination(),
-                    entry.position()
-                ))
-            })?;
-            // what gives no tuples is of no interest: other tables, statements, marks
-            let (tuples, last) = match mapped {
-                Mapped::Tuples(tuples) if tuples.is_empty() => continue,
-                Mapped::Tuples(tuples) => (tuples, false),
-                Mapped::End(tuples) => (tuples, true),
+            let Some(given) = self.map(&entry) else {
+                continue;
             };
+            let last = given.last;
+            position = Some(entry.position());
             arrived.push(Arrived::Entry {
                 seen: seen(&entry),
-                entry: (tuples, last),
+                entry: given,
             });
             if last {
+                let has_rows = |entry: Result<Entry, CanalError>| {
+                    entry.is_ok_and(|entry| entry.entry_type() == EntryType::RowData)
+                };
+                self.cut_short = entries.any(has_rows).then_some(message.id());
                 break;
             }
         }
@@ -119,16 +171,134 @@ impl<T: Tuple> CanalSource<T> {
             entries: message.len() as u64,
             bytes: message.bytes() as u64,
         });
-        let new = self
-            .intake
-            .take(message.id(), arrived)
-            .map_err(|divergence| self.misfit(message.destination(), &divergence))?;
+        let first = self.intake.history().end();
+        let new = match self.intake.take(message.id(), arrived) {
+            Ok(new) => new,
+            Err(divergence) => return self.misfit(message.destination(), &divergence),
+        };
         if !self.intake.is_replaying() {
             self.misfits = 0;
         }
-        for (tuples, last) in new {
-            output.extend(tuples);
-            self.ended |= last;
+        if let (Some(position), false) = (position, new.is_empty()) {
+            self.position = position.to_string();
+        }
+        let new = self.spool(message.id(), first, new)?;
+        for given in new {
+            self.ended |= given.last;
+            self.give(given, output)?;
+        }
+        Ok(())
+    }
+
+    /// Has what is new spooled, if there is a spool, and the batch acknowledged then.
+    fn spool(
+        &mut self,
+        batch: BatchId,
+        first: u64,
+        new: Vec<Given<T>>,
+    ) -> Result<Vec<Given<T>>, OperatorError> {
+        let (Some(spooling), Some(fetching)) = (&mut self.spooling, &self.fetching) else {
+            return Ok(new);
+        };
+        // A batch of which something is held back, or that goes on behind the end, stays with the
+        // server.
+        let is_whole = self.intake.has_taken(&batch) && self.cut_short != Some(batch);
+        let (history, end) = (self.intake.history(), self.intake.history().end());
+        let (mut segment, mut given) = (None, Vec::new());
+        if !new.is_empty() {
+            let items = spooling::items(history, first, new, spooling.is_open);
+            let content = rmp_serde::to_vec(&items)
+                .map_err(|error| OperatorError::Permanent(format!("spooling: {error}")))?;
+            spooling.is_open = history.transaction(end - 1).is_none();
+            segment = Some(Segment {
+                first,
+                end,
+                content,
+            });
+            given = items
+                .into_iter()
+                .filter_map(|item| match item {
+                    Item::Row(_, _, given) => Some(given),
+                    Item::Closed(_) => None,
+                })
+                .collect();
+        }
+        let batch = is_whole.then_some(batch);
+        // a task that has ended has said why
+        let _ = fetching.orders.send(Order::Spool { segment, batch });
+        Ok(given)
+    }
+
+    /// Rows that were spooled behind the restored cut.
+    fn take_spooled(
+        &mut self,
+        segment: &Segment,
+        output: &mut Output<T>,
+    ) -> Result<(), OperatorError> {
+        let items: Vec<Item<Given<T>>> = rmp_serde::from_slice(&segment.content)
+            .map_err(|error| OperatorError::Permanent(format!("spooled rows: {error}")))?;
+        let history = self.intake.history_mut();
+        if history.end() != segment.first {
+            return Err(OperatorError::Retry("spooled rows are out of order".into()));
+        }
+        let given = spooling::take_up(history, items);
+        if let (Some(spooling), Some(last)) = (&mut self.spooling, segment.end.checked_sub(1)) {
+            spooling.is_open = history.transaction(last).is_none();
+        }
+        for given in given {
+            self.ended |= given.last;
+            self.give(given, output)?;
+        }
+        Ok(())
+    }
+
+    /// What follows comes from the server, which may have forgotten everything that was spooled.
+    fn spool_is_read(&mut self) {
+        let intake = std::mem::replace(&mut self.intake, Intake::new(History::default(), 0));
+        let history = intake.into_history();
+        let end = history.end();
+        self.intake = Intake::new(history, end);
+    }
+
+    /// What an entry gives; `None` if it is of no interest: other tables, statements, marks.
+    fn map(&mut self, entry: &Entry) -> Option<Given<T>> {
+        let (tuples, last) = match (self.map)(entry) {
+            Ok(Mapped::Tuples(tuples)) if tuples.is_empty() => return None,
+            Ok(Mapped::Tuples(tuples)) => (Ok(tuples), false),
+            Ok(Mapped::End(tuples)) => (Ok(tuples), true),
+            Err(error) => (Err(Box::new(letter(entry, error.to_string()))), false),
+        };
+        let place = (self.spooling.is_some() || !self.skipping.is_idle())
+            .then(|| Box::new((CanalPlace::of(entry), place::shown(entry))));
+        Some(Given {
+            tuples,
+            last,
+            place,
+        })
+    }
+
+    /// Gives the region what is new. Only here is anything left out or a dead letter: what the
+    /// restored cut holds was given before.
+    fn give(&mut self, given: Given<T>, output: &mut Output<T>) -> Result<(), OperatorError> {
+        if let Some(place) = given.place {
+            match self.skipping.pass(&place.0) {
+                Passage::Take => {}
+                Passage::LeaveOut => {
+                    let (place, row) = *place;
+                    self.letters.leave_out(DeadLetter {
+                        source: self.context.instance().to_string(),
+                        position: place.to_string(),
+                        row,
+                        reason: "left out by command".to_owned(),
+                    });
+                    return Ok(());
+                }
+                Passage::TooMany(reason) => return Err(OperatorError::Permanent(reason)),
+            }
+        }
+        match given.tuples {
+            Ok(tuples) => output.extend(tuples),
+            Err(letter) => self.letters.take(*letter)?,
         }
         Ok(())
     }
@@ -137,19 +307,30 @@ impl<T: Tuple> CanalSource<T> {
     /// connection that is dead, may have come between our rollback and our first GET and taken what
     /// that should have brought; then the next rollback brings it. Only if it comes to nothing again
     /// and again was the source itself changed.
-    fn misfit(&mut self, destination: &str, divergence: &Divergence) -> OperatorError {
+    fn misfit(&mut self, destination: &str, divergence: &Divergence) -> Result<(), OperatorError> {
         self.misfits += 1;
         if self.misfits < REPLAYS_THAT_FIT_NOTHING {
-            return OperatorError::Retry(format!(
+            return Err(OperatorError::Retry(format!(
                 "the replay of {destination} is not what was rolled back: {divergence}; rolling \
                  back again"
-            ));
+            )));
         }
-        OperatorError::Permanent(format!(
+        if self.config.on_source_change == OnSourceChange::AtLeastOnce {
+            tracing::warn!(destination, %divergence, "the source was changed: its rows count at least once");
+            self.changes += 1;
+            self.restored.history = History::beginning_at(self.intake.history().end());
+            self.restored.ended = self.ended;
+            self.restored.skips = self.skipping.over();
+            self.restored.changes = self.changes;
+            self.restored.position.clone_from(&self.position);
+            self.start(self.oldest_retained);
+            return Ok(());
+        }
+        Err(OperatorError::Permanent(format!(
             "the source of {destination} was changed: {divergence}; {} rollbacks in a row brought \
              nothing else. Is another client using this destination and client id?",
             self.misfits
-        ))
+        )))
     }
 
     /// Asks for a cut when the server's buffer fills up.
@@ -175,7 +356,39 @@ impl<T: Tuple> CanalSource<T> {
         region.want_cut();
     }
 
+    /// What the last cut covers, but no batch that goes on behind the region's end.
+    fn last_batch(&self, seq: u64) -> Option<BatchId> {
+        if self.spooling.is_some() {
+            // They are acknowledged when they are spooled.
+            return None;
+        }
+        let batch = self.intake.acknowledgeable(seq)?;
+        if self.cut_short != Some(batch) {
+            return Some(batch);
+        }
+        let batches = self.outstanding.iter().map(|outstanding| outstanding.batch);
+        batches.filter(|before| *before < batch).max()
+    }
+
+    /// Forgets what the server has confirmed.
+    fn take_note(&mut self) {
+        let Some(batch) = self.fetching.as_mut().and_then(Fetching::newly_confirmed) else {
+            return;
+        };
+        self.intake.acknowledged(&batch, self.oldest_retained);
+        self.outstanding
+            .retain(|outstanding| outstanding.batch > batch);
+    }
+
     fn acknowledge(&mut self) {
+        if self.spooling.is_some() {
+            let needed_from = self.intake.history().end_of_cut(self.oldest_retained);
+            if let (Some(index), Some(fetching)) = (needed_from, &self.fetching) {
+                // a task that has ended has said why
+                let _ = fetching.orders.send(Order::Forget(index));
+            }
+            return;
+        }
         if let (Some(batch), Some(fetching)) = (
             self.intake.acknowledgeable(self.oldest_retained),
             &self.fetching,
@@ -187,20 +400,39 @@ impl<T: Tuple> CanalSource<T> {
     /// Starts anew at what was restored.
     fn start(&mut self, oldest_retained: u64) {
         let saved = std::mem::take(&mut self.restored);
-        let acknowledged_at_most = saved
-            .history
-            .end_of_cut(oldest_retained)
-            .unwrap_or(saved.history.first());
-        self.intake = if self.config.sabotage.skips_checks() {
+        let acknowledged_at_most = match saved.last {
+            true => saved.history.end(),
+            false => saved
+                .history
+                .end_of_cut(oldest_retained)
+                .unwrap_or(saved.history.first()),
+        };
+        // The first row may be open: it is closed again by whoever spools the next one.
+        self.spooling = self.config.spool.then(|| Spooling {
+            is_open: saved
+                .history
+                .end()
+                .checked_sub(1)
+                .is_some_and(|last| saved.history.transaction(last).is_none()),
+            durable: Durable::up_to(saved.history.end()),
+        });
+        let unchecked = self.config.sabotage.skips_checks() || self.spooling.is_some();
+        self.intake = if unchecked {
             Intake::unchecked(saved.history)
         } else {
             Intake::new(saved.history, acknowledged_at_most)
         };
         self.ended = saved.ended;
+        (self.changes, self.position) = (saved.changes, saved.position);
+        self.skipping = Skipping::restored(saved.skips);
+        self.letters.clear();
+        (self.last_cut, self.cut_short) = (None, None);
         self.oldest_retained = oldest_retained;
         self.outstanding.clear();
         self.asked_for_cut = None;
-        self.fetching = Some(Fetching::start(self.config.clone(), self.context.clone()));
+        let durable = self.spooling.as_ref().map(|spooling| &spooling.durable);
+        let (config, context) = (self.config.clone(), self.context.clone());
+        self.fetching = Some(Fetching::start(config, context, durable.cloned()));
     }
 }
 
@@ -222,23 +454,37 @@ impl<T: Tuple> Actor for CanalSource<T> {
 impl<T: Tuple> Operator for CanalSource<T> {
     type Input = ();
     type Output = T;
-    const STATE_TYPE: &'static str = "lockkeeper.canal-source";
+    const STATE_TYPE: &'static str = super::STATE_TYPE;
 
     fn process(&mut self, _: Vec<()>, _: &mut Output<T>) -> Result<(), OperatorError> {
         Ok(())
     }
 
     fn prepare(&mut self, cut: Cut) -> Result<Prepared, OperatorError> {
+        self.take_note();
         self.intake.mark_cut(cut.seq);
+        self.last_cut = cut.last.then_some(cut.seq);
         let saved = Saved {
             history: self.intake.history().clone(),
             ended: self.ended,
+            last: cut.last,
+            changes: self.changes,
+            skips: self.skipping.at_cut(cut.seq),
+            position: self.position.clone(),
         };
+        let spooled = self.spooling.as_ref().map(|spooling| {
+            let end = self.intake.history().end();
+            (Arc::clone(&spooling.durable), end)
+        });
         Ok(Prepared {
             state: Some(Box::new(move |mut writer| {
+                // The spool has no holes: a cut covers only what is in it.
+                if let Some((durable, end)) = spooled {
+                    durable.wait(end)?;
+                }
                 rmp_serde::encode::write(&mut writer, &saved).map_err(std::io::Error::other)
             })),
-            stage: None,
+            stage: finish::stage(self.letters.prepare(cut), cut.last),
         })
     }
 
@@ -269,7 +515,23 @@ impl<T: Tuple> Operator for CanalSource<T> {
         self.oldest_retained = oldest_retained;
         self.asked_for_cut = None;
         self.acknowledge();
+        commands::forget(&self.context, self.skipping.outlived(oldest_retained));
         Ok(())
+    }
+
+    fn committer(&self) -> Option<Arc<dyn Committer>> {
+        let finish = match (self.last_cut, &self.fetching) {
+            (Some(seq), Some(fetching)) => Some(Finish {
+                orders: fetching.orders.clone(),
+                batch: self.last_batch(seq),
+            }),
+            _ => None,
+        };
+        Some(Arc::new(SourceCommitter {
+            letters: self.letters.committer(),
+            is_last: self.last_cut.is_some(),
+            finish,
+        }))
     }
 }
 
@@ -281,6 +543,7 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
         region: &RegionHandle,
     ) -> Poll<Result<Produced, OperatorError>> {
         while !self.ended {
+            self.take_note();
             let Some(fetching) = &mut self.fetching else {
                 return Poll::Ready(Err(OperatorError::Retry(
                     "the source was not started".into(),
@@ -294,10 +557,17 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
                 Poll::Ready(Some(Fetched::Failed(error))) => {
                     return Poll::Ready(Err(failed(error)));
                 }
-                Poll::Ready(Some(Fetched::Acknowledged(batch))) => {
-                    self.intake.acknowledged(&batch, self.oldest_retained);
-                    self.outstanding
-                        .retain(|outstanding| outstanding.batch > batch);
+                Poll::Ready(Some(Fetched::Broken(error))) => return Poll::Ready(Err(error)),
+                Poll::Ready(Some(Fetched::Spooled(segment))) => {
+                    let taken = self.take_spooled(&segment, output);
+                    return Poll::Ready(taken.map(|()| Produced::More));
+                }
+                Poll::Ready(Some(Fetched::SpoolRead)) => self.spool_is_read(),
+                Poll::Ready(Some(Fetched::Commands(commands))) => {
+                    let taken_up = self.skipping.take_up(commands, CanalPlace::read);
+                    if let Err(reason) = taken_up {
+                        return Poll::Ready(Err(OperatorError::Permanent(reason)));
+                    }
                 }
                 Poll::Ready(Some(Fetched::Idle(idle))) => {
                     if idle >= self.config.idle_before_cut && self.intake.outstanding() > 0 {
@@ -314,6 +584,26 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
             }
         }
         Poll::Ready(Ok(Produced::End))
+    }
+}
+
+/// Position and changes in a state; see [`describe`](crate::source::describe).
+pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
+    let saved: Saved = rmp_serde::from_slice(state).ok()?;
+    let ended = if saved.ended { ", ended" } else { "" };
+    let rows = saved.history.end();
+    Some((
+        format!("{} after {rows} changes{ended}", saved.position),
+        saved.changes,
+    ))
+}
+
+fn letter(entry: &Entry, reason: String) -> DeadLetter {
+    DeadLetter {
+        source: entry.destination().to_owned(),
+        position: entry.position().to_string(),
+        row: shown(&place::shown(entry)),
+        reason,
     }
 }
 

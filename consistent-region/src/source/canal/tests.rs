@@ -45,6 +45,14 @@ struct Played {
 
 impl Played {
     fn start(server: &CanalServer, slots: u64) -> Self {
+        Self::start_with(server, slots, |_| {})
+    }
+
+    fn start_with(
+        server: &CanalServer,
+        slots: u64,
+        configure: impl FnOnce(&mut CanalSourceConfig),
+    ) -> Self {
         let address = server.address().to_string();
         let connector = move || {
             CanalConnectorBuilder::new(ClientIdentity::new("example"))
@@ -56,6 +64,7 @@ impl Played {
         config.server_buffer_entries = slots;
         config.idle_before_cut = Duration::from_millis(30);
         config.longest_back_off = Duration::from_millis(50);
+        configure(&mut config);
         let cuts_wanted = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&cuts_wanted);
         let region = RegionHandle::new(move |wish| {
@@ -131,7 +140,13 @@ impl Played {
             last: false,
         };
         let mut state = Vec::new();
-        self.source.prepare(cut).unwrap().state.unwrap()(&mut state).unwrap();
+        let prepared = self.source.prepare(cut).unwrap();
+        prepared.state.unwrap()(&mut state).unwrap();
+        if let Some(stage) = prepared.stage {
+            let token = stage().unwrap();
+            let committer = self.source.committer().unwrap();
+            committer.commit(seq, &token).unwrap();
+        }
         self.saved.push((seq, state, self.rows.len()));
         let oldest = self.oldest_retained();
         self.source.region_checkpointed(seq, oldest).unwrap();
@@ -325,5 +340,251 @@ fn a_row_that_does_not_fit_stops_the_region_and_names_its_place() {
         assert!(matches!(error, OperatorError::Permanent(_)));
         let text = error.to_string();
         assert!(text.contains("numbers") && text.contains("one"), "{text}");
+    });
+}
+
+/// What a region does with a cut that it ends with, off the arbiter as it does.
+async fn end(played: &mut Played) {
+    played.cuts_wanted.store(0, Ordering::SeqCst);
+    let seq = played.saved.last().map_or(0, |saved| saved.0) + 1;
+    let cut = Cut {
+        seq,
+        term: 1,
+        attempt: 0,
+        completed: seq - 1,
+        last: true,
+    };
+    let prepared = played.source.prepare(cut).unwrap();
+    let mut state = Vec::new();
+    prepared.state.unwrap()(&mut state).unwrap();
+    let token = prepared.stage.unwrap()().unwrap();
+    played.saved.push((seq, state, played.rows.len()));
+    let committer = played.source.committer().unwrap();
+    assert!(!committer.can_take_back(), "an acknowledgement is for good");
+    let commit = tokio::task::spawn_blocking(move || committer.commit(seq, &token));
+    timeout(LIMIT, commit).await.unwrap().unwrap().unwrap();
+    let oldest = played.oldest_retained();
+    played.source.region_checkpointed(seq, oldest).unwrap();
+}
+
+#[test]
+fn the_last_cut_acknowledges_all_that_it_covers_and_the_region_goes_on_from_it() {
+    local(async {
+        let server = server(16_384);
+        let mut played = Played::start(&server, 16_384);
+        for rows in [30, 60] {
+            played
+                .until(|played| played.rows.len() >= rows)
+                .await
+                .unwrap();
+            played.cut();
+        }
+        played
+            .until(|played| played.rows.len() >= 90)
+            .await
+            .unwrap();
+        let rows = played.rows.len() as u64;
+        end(&mut played).await;
+        // Already: the commit has waited for it.
+        let acked = server.handle().statistics().acked_rows;
+        assert_eq!(
+            acked, rows,
+            "the last cut's rows are left to the next client"
+        );
+
+        // Stopped, and started again.
+        played.reset(0);
+        played.finish().await;
+    });
+}
+
+#[test]
+fn a_batch_that_goes_on_behind_the_end_is_left_to_the_next_client() {
+    local(async {
+        let server = CanalServer::builder().start().unwrap();
+        let table = Table::new("shop", "numbers").key("n", "bigint(20) unsigned");
+        // The end in the middle of a transaction, and so of a batch.
+        let transaction = Transaction::new(1)
+            .insert(&table, [1_u64])
+            .insert(&table, [ROWS + 1])
+            .insert(&table, [2_u64]);
+        server.handle().commit(transaction).unwrap();
+        let mut played = Played::start_with(&server, 16_384, |config| config.fetch_size = 1_024);
+        assert!(played.until(|_| false).await.unwrap());
+        assert_eq!(played.rows, [1]);
+        end(&mut played).await;
+        let statistics = server.handle().statistics();
+        assert_eq!(
+            statistics.acked_rows, 0,
+            "the row behind the end is acknowledged"
+        );
+    });
+}
+
+#[test]
+fn a_bad_row_that_was_left_out_stays_left_out_when_it_comes_again() {
+    use crate::source::commands::SourceCommands;
+    local(async {
+        let server = CanalServer::builder().start().unwrap();
+        let table = Table::new("shop", "numbers").key("n", "varchar(9)");
+        for (id, row) in [(1, "1"), (2, "two"), (3, "3"), (4, "999")] {
+            server
+                .handle()
+                .commit(Transaction::new(id).at(id * 1_000).insert(&table, [row]))
+                .unwrap();
+        }
+        let mut played = Played::start(&server, 16_384);
+        let error = played.until(|_| false).await.unwrap_err();
+        let OperatorError::Permanent(text) = error else {
+            panic!("{error}");
+        };
+        assert!(text.contains("n=two"), "{text}");
+        // As the text says: `a bad row: example at JOURNAL:OFFSET: …`.
+        let position = text
+            .split_whitespace()
+            .nth(5)
+            .unwrap()
+            .trim_end_matches(':');
+        let commands = SourceCommands::new(Arc::clone(played.source.context.store()));
+        let source = played.source.context.instance().clone();
+        commands.skip(&source, position).unwrap();
+        played.reset(0);
+        played.until(|played| played.rows == [1, 3]).await.unwrap();
+        played.cut();
+        // It comes again, and lies before the cut.
+        played.reset(0);
+        assert!(played.until(|_| false).await.unwrap());
+        assert_eq!(played.rows, [1, 3]);
+        for _ in 0..2 {
+            played.cut();
+        }
+        // Nothing goes back behind it any more.
+        let forgotten = async {
+            while !commands.pending(&source).unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LIMIT, forgotten).await.unwrap();
+    });
+}
+
+#[test]
+fn bad_rows_become_dead_letters_once_although_they_come_again() {
+    local(async {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = folder.path().to_owned();
+        let server = CanalServer::builder().start().unwrap();
+        let table = Table::new("shop", "numbers").key("n", "varchar(9)");
+        for (id, row) in [(1, "1"), (2, "two"), (3, "3"), (4, "999")] {
+            server
+                .handle()
+                .commit(Transaction::new(id).at(id * 1_000).insert(&table, [row]))
+                .unwrap();
+        }
+        let mut played = Played::start_with(&server, 16_384, move |config| {
+            config.on_bad_row = crate::source::bad_row::OnBadRow::DeadLetter {
+                folder: dead,
+                limit_per_cut: 10,
+            };
+        });
+        played.until(|played| played.rows == [1, 3]).await.unwrap();
+        played.cut();
+        played.reset(0);
+        assert!(played.until(|_| false).await.unwrap());
+        played.cut();
+        let letters = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_file())
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect::<String>();
+        assert_eq!(letters.lines().count(), 1, "{letters}");
+        assert!(letters.contains("n=two"), "{letters}");
+    });
+}
+
+#[test]
+fn a_changed_source_counts_at_least_once_when_that_is_wanted_and_says_so_in_its_state() {
+    local(async {
+        let server = server(16_384);
+        let mut played = Played::start_with(&server, 16_384, |config| {
+            config.on_source_change = crate::source::change::OnSourceChange::AtLeastOnce;
+        });
+        played
+            .until(|played| played.rows.len() >= 40)
+            .await
+            .unwrap();
+        played.cut();
+        played
+            .until(|played| played.rows.len() >= 80)
+            .await
+            .unwrap();
+        server.handle().restart(Restart::CursorLost);
+        let table = Table::new("shop", "numbers").key("n", "bigint(20) unsigned");
+        for n in 1_000..1_003 {
+            server
+                .handle()
+                .commit(Transaction::new(n).insert(&table, [n]))
+                .unwrap();
+        }
+        while !played.until(|_| false).await.unwrap_or(false) {
+            played.reset(0);
+        }
+        played.cut();
+        let state = &played.saved.last().unwrap().1;
+        let saved: super::operator::Saved = rmp_serde::from_slice(state).unwrap();
+        assert_eq!(saved.changes, 1);
+    });
+}
+
+/// A source with a spool, whose server and region ask for no cut.
+fn spooling(server: &CanalServer) -> Played {
+    Played::start_with(server, 1 << 20, |config| {
+        config.spool = true;
+        config.idle_before_cut = Duration::from_secs(3_600);
+    })
+}
+
+#[test]
+fn a_spool_lets_a_server_forget_rows_before_any_cut_and_a_reset_reads_them_there() {
+    local(async {
+        // The server's buffer is smaller than the job, and nobody takes a cut.
+        let server = server(64);
+        let mut played = spooling(&server);
+        played
+            .until(|played| played.rows.len() >= 300)
+            .await
+            .unwrap();
+        assert!(played.saved.is_empty(), "a cut was taken");
+        let acked = server.handle().statistics().acked_rows;
+        assert!(acked > 0, "nothing was acknowledged");
+        // Everything comes again: what the server forgot, from the spool.
+        played.reset(0);
+        played.finish().await;
+    });
+}
+
+#[test]
+fn a_spooled_row_that_is_missing_is_a_permanent_error_and_no_silent_loss() {
+    local(async {
+        let server = server(64);
+        let mut played = spooling(&server);
+        played
+            .until(|played| played.rows.len() >= 200)
+            .await
+            .unwrap();
+        let store = Arc::clone(played.source.context.store());
+        let mut segments: Vec<String> = store.list_objects().unwrap();
+        segments.retain(|name| name.starts_with("spool-source.0-"));
+        segments.sort_by_key(|name| name.rsplit('-').next().unwrap().parse::<u64>().unwrap());
+        assert!(segments.len() > 2, "{segments:?}");
+        store.remove_object(&segments[1]).unwrap();
+        played.reset(0);
+        let error = played.until(|_| false).await.unwrap_err();
+        assert!(matches!(error, OperatorError::Permanent(_)), "{error}");
+        assert!(
+            error.to_string().contains("is missing from the spool"),
+            "{error}"
+        );
     });
 }

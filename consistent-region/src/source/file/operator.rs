@@ -20,7 +20,7 @@ use crate::operator::{
 use crate::point::Point;
 use crate::source::bad_row::{DeadLetter, DeadLetters, shown};
 use crate::source::change::OnSourceChange;
-use crate::source::commands::{Finished, Passage, Skip, Skipping, SourceCommands};
+use crate::source::commands::{self, Finished, Passage, Skip, Skipping};
 
 /// Chunks that are read ahead of the operator.
 const AHEAD: usize = 2;
@@ -134,9 +134,11 @@ impl<T: Tuple> FileSource<T> {
         }
         let files = &self.config.files;
         let skips = std::mem::take(&mut self.at.skips);
-        self.skipping = Skipping::new(skips, commands, |text| Place::read(text, files))
-            .map_err(OperatorError::Permanent)?;
-        Ok(())
+        self.skipping = Skipping::restored(skips);
+        let taken_up = self
+            .skipping
+            .take_up(commands, |text| Place::read(text, files));
+        taken_up.map_err(OperatorError::Permanent)
     }
 }
 
@@ -156,7 +158,7 @@ impl<T: Tuple> Actor for FileSource<T> {
 impl<T: Tuple> Operator for FileSource<T> {
     type Input = ();
     type Output = T;
-    const STATE_TYPE: &'static str = "lockkeeper.file-source";
+    const STATE_TYPE: &'static str = super::STATE_TYPE;
 
     fn process(&mut self, _: Vec<()>, _: &mut Output<T>) -> Result<(), OperatorError> {
         Ok(())
@@ -199,18 +201,7 @@ impl<T: Tuple> Operator for FileSource<T> {
 
     fn region_checkpointed(&mut self, _: u64, oldest_retained: u64) -> Result<(), OperatorError> {
         self.context.hook().at(Point::AfterCommitBeforeAck);
-        let outlived = self.skipping.outlived(oldest_retained);
-        if !outlived.is_empty() {
-            let commands = SourceCommands::new(Arc::clone(self.context.store()));
-            let instance = self.context.instance().clone();
-            spawn_blocking(move || {
-                for id in outlived {
-                    if let Err(error) = commands.forget(&instance, id) {
-                        tracing::warn!(%error, "a command that is carried out stays");
-                    }
-                }
-            });
-        }
+        commands::forget(&self.context, self.skipping.outlived(oldest_retained));
         Ok(())
     }
 
@@ -254,6 +245,14 @@ impl<T: Tuple> StartOperator for FileSource<T> {
         };
         Poll::Ready(taken.map(|()| Produced::More))
     }
+}
+
+/// Position and changes in a state; see [`describe`](crate::source::describe).
+pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
+    let saved: Saved = serde_json::from_slice(state).ok()?;
+    let Reached { path, line, .. } = &saved.reached;
+    let ended = if saved.ended { ", ended" } else { "" };
+    Some((format!("{}:{line}{ended}", path.display()), saved.changes))
 }
 
 /// What the reading task gives the operator.
@@ -304,9 +303,10 @@ async fn read(
     reached: Reached,
     fed: &mpsc::Sender<Fed>,
 ) -> Result<(), OperatorError> {
+    let commands = commands::read(&context).await?;
     let (began, mut lines) = off_the_arbiter({
         let (config, context) = (config.clone(), context.clone());
-        move || begin(&config, &context, reached)
+        move || begin(&config, &context, reached, commands)
     })
     .await?;
     if fed.send(Fed::Began(Box::new(began))).await.is_err() {
@@ -339,9 +339,8 @@ fn begin(
     config: &FileSourceConfig,
     context: &InstanceContext,
     reached: Reached,
+    commands: Vec<Skip>,
 ) -> Result<(Began, Lines), OperatorError> {
-    let commands = SourceCommands::new(Arc::clone(context.store()));
-    let commands = commands.pending(context.instance())?;
     let own = |(file, _): &(usize, _)| {
         file % usize::from(context.width().max(1)) == usize::from(context.instance().index)
     };

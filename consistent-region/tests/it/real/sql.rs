@@ -173,8 +173,9 @@ impl Task {
         let region = self.region();
         let settings = CoordinatorSettings {
             period: Some(Duration::from_millis(20)),
-            lease: Duration::from_secs(1),
+            lease: Duration::from_secs(3),
             lease_margin: Duration::from_millis(100),
+            max_consecutive_reset_attempts: 100,
             ..CoordinatorSettings::for_region(&region)
         };
         let store = Arc::new(FileStore::open(self.folder.join("store")).unwrap());

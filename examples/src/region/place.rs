@@ -1,0 +1,98 @@
+//! From what a person writes to a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
+
+/// Opens the store at a folder or URL. A folder must be one already: a wrong path is not made into an
+/// empty store.
+pub(super) fn open(place: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    match place.split_once("://") {
+        None => folder(place),
+        Some(("file", path)) => folder(path),
+        Some(("redis" | "rediss", _)) => redis(place),
+        Some(("s3", _)) => s3(place),
+        Some((scheme, _)) => Err(format!(
+            "no store is reached by {scheme}: give a folder, or a URL that begins with file, redis or s3"
+        )),
+    }
+}
+
+fn folder(path: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    let root = Path::new(path);
+    for part in ["objects", "log"] {
+        if !root.join(part).is_dir() {
+            return Err(format!(
+                "{path} is no store of a region: it has no folder {part:?}. On the disk of a host that is gone, \
+                 the region's state is gone with it"
+            ));
+        }
+    }
+    let store = FileStore::open(root).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(feature = "redis")]
+fn redis(url: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    use lockkeeper_consistent_region::store::{RedisSettings, RedisStore};
+
+    let (server, query) = url.split_once('?').unwrap_or((url, ""));
+    let prefix = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("prefix="))
+        .ok_or("which keys? Add ?prefix=PREFIX, as the region's program gives it")?;
+    let server = match std::env::var("LOCKKEEPER_REDIS_PASSWORD") {
+        Ok(password) => with_password(server, &password)?,
+        Err(_) => server.to_owned(),
+    };
+    // A look need not be durable.
+    let settings = RedisSettings {
+        check_durability: false,
+        ..RedisSettings::default()
+    };
+    let store = RedisStore::open(&server, prefix, &settings).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(feature = "redis")]
+fn with_password(server: &str, password: &str) -> Result<String, String> {
+    let (scheme, rest) = server.split_once("://").unwrap_or(("redis", server));
+    if rest.contains(':') && rest.contains('@') {
+        return Err("the URL holds a password, and so does LOCKKEEPER_REDIS_PASSWORD".to_owned());
+    }
+    let (user, host) = rest.split_once('@').unwrap_or(("", rest));
+    let escaped: String = password
+        .bytes()
+        .map(|byte| match byte.is_ascii_alphanumeric() {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect();
+    Ok(format!("{scheme}://{user}:{escaped}@{host}"))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    Err("this program was built without Redis: build it with --features redis".to_owned())
+}
+
+#[cfg(feature = "s3")]
+fn s3(url: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    use lockkeeper_consistent_region::store::ObjectStorageStore;
+
+    let options: Vec<(String, String)> = std::env::vars()
+        .filter(|(name, _)| name.starts_with("AWS_"))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect();
+    let options = options
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let store = ObjectStorageStore::open(url, options).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "s3"))]
+fn s3(_: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    Err("this program was built without S3: build it with --features s3".to_owned())
+}
