@@ -247,26 +247,35 @@ impl<T> SqlOutput<T> {
             };
         }
         self.execute_staged(&mut transaction, seq, token).await?;
-        for (delete, below) in [
-            (
-                "DELETE FROM {S} WHERE region = ? AND sink = ? AND staged = ?",
-                None,
-            ),
-            (
-                "DELETE FROM {C} WHERE region = ? AND sink = ? AND seq < ?",
-                Some(seq.saturating_sub(KEPT_COMMITS)),
-            ),
-        ] {
-            let delete = sqlx::query(self.own(delete))
-                .bind(&self.region)
-                .bind(&self.sink);
-            let delete = match below {
-                Some(below) => delete.bind(below),
-                None => delete.bind(&token.staged),
-            };
-            delete.execute(&mut *transaction).await?;
+        for part in 0..token.parts {
+            self.remove_staged(&mut transaction, &token.staged, part)
+                .await?;
         }
+        let delete = "DELETE FROM {C} WHERE region = ? AND sink = ? AND seq < ?";
+        sqlx::query(self.own(delete))
+            .bind(&self.region)
+            .bind(&self.sink)
+            .bind(seq.saturating_sub(KEPT_COMMITS))
+            .execute(&mut *transaction)
+            .await?;
         transaction.commit().await?;
+        Ok(())
+    }
+
+    async fn remove_staged(
+        &self,
+        connection: &mut MySqlConnection,
+        staged: &str,
+        part: u32,
+    ) -> Result<(), Fault> {
+        let delete = "DELETE FROM {S} WHERE region = ? AND sink = ? AND staged = ? AND part = ?";
+        sqlx::query(self.own(delete))
+            .bind(&self.region)
+            .bind(&self.sink)
+            .bind(staged)
+            .bind(part)
+            .execute(connection)
+            .await?;
         Ok(())
     }
 
@@ -407,17 +416,20 @@ impl<T: Tuple> Committer for SqlOutput<T> {
             .collect();
         self.client.with(async |connection| {
             self.make_tables(connection).await?;
-            let mut delete = "DELETE FROM {S} WHERE region = ? AND sink = ?".to_owned();
-            for _ in &kept {
-                delete.push_str(" AND staged <> ?");
-            }
-            let mut query = sqlx::query(self.own(&delete))
+            // A read that takes no locks, and deletions row by row: the open transaction of a
+            // predecessor that is stopped must not be waited for.
+            let select = "SELECT staged, part FROM {S} WHERE region = ? AND sink = ?";
+            let rows = sqlx::query(self.own(select))
                 .bind(&self.region)
-                .bind(&self.sink);
-            for staged in &kept {
-                query = query.bind(staged);
+                .bind(&self.sink)
+                .fetch_all(&mut *connection)
+                .await?;
+            for row in rows {
+                let (staged, part): (String, u32) = (row.try_get(0)?, row.try_get(1)?);
+                if !kept.contains(&staged) {
+                    self.remove_staged(connection, &staged, part).await?;
+                }
             }
-            query.execute(connection).await?;
             Ok(())
         })
     }

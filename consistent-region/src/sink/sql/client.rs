@@ -133,6 +133,10 @@ impl Client {
         let mut connection = MySqlConnection::connect_with(&options)
             .await
             .map_err(|error| self.told(error.into()))?;
+        // Locks rows, and not what lies between them: neighbours must not wait for one another.
+        let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+        let isolated = sqlx::raw_sql(isolation).execute(&mut connection).await;
+        isolated.map_err(|error| self.told(error.into()))?;
         if settings.check_durability {
             let durable = durability(&mut connection).await;
             durable.map_err(|fault| self.told(fault))?;
