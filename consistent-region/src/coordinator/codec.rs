@@ -73,6 +73,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, NoEntry> {
 mod tests {
     use super::super::record::Record;
     use super::*;
+    use crate::manifest::MANIFEST_FORMAT;
 
     #[test]
     fn a_damaged_or_newer_entry_is_told_from_a_good_one() {
@@ -99,5 +100,30 @@ mod tests {
         let json = r#"{"format":7,"something":"else"}"#;
         let newer = format!("{json}\ncrc32 {:08x}\n", crc32fast::hash(json.as_bytes()));
         assert_eq!(decode(newer.as_bytes()), Err(NoEntry::Newer { format: 7 }));
+    }
+    #[test]
+    fn a_manifest_of_a_newer_format_is_refused_by_its_cut_and_never_fallen_back_from() {
+        let manifest = |format: u32| {
+            serde_json::json!({
+                "format": format, "region": "r", "graph": 1, "seq": 8, "term": 1, "attempt": 1,
+                "previous": 7, "published_at_ms": 0, "last": false, "objects": [], "tokens": [],
+            })
+        };
+        let entry = |format: u32| {
+            let entry = Entry {
+                format: ENTRY_FORMAT,
+                record: Record::default(),
+                manifest: Some(serde_json::from_value(manifest(format)).unwrap()),
+            };
+            decode(&encode(&entry).unwrap())
+        };
+        assert!(entry(MANIFEST_FORMAT).is_ok());
+        let error = entry(MANIFEST_FORMAT + 1).unwrap_err();
+        assert!(matches!(error, NoEntry::NewerManifest(_)));
+        let text = error.to_string();
+        assert!(
+            text.contains("cut 8") && text.contains("use a newer one"),
+            "{text}"
+        );
     }
 }

@@ -3,11 +3,12 @@
 use lockkeeper_consistent_region::coordinator::RegionState;
 use lockkeeper_consistent_region::worker::WorkerEnd;
 
-use crate::place::{Place, cut_completed};
+use crate::place::{LIMIT, Place, cut_completed};
 
 #[actix::test]
 async fn a_region_counts_everything_once_and_ends_by_itself() {
-    let place = Place::new();
+    let mut place = Place::new();
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut worker = place.worker(&coordinator);
     assert_eq!(worker.ended().await, WorkerEnd::RegionEnded);

@@ -129,7 +129,8 @@ async fn a_region_whose_redis_is_set_back_says_so_and_completes_no_cut() {
 async fn a_slow_store_delays_the_cut_and_not_the_tuples() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let upstream = Upstream::new(NUMBERS, NUMBERS / 2);
-    let place = half_way(&upstream, Arc::clone(&store) as _);
+    let mut place = half_way(&upstream, Arc::clone(&store) as _);
+    place.lease = LIMIT;
     let coordinator = place.coordinator();
     let mut events = coordinator.events();
     let mut worker = place.worker(&coordinator);
