@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::commands::Passage;
 use crate::operator::{Committer, Cut, InstanceContext, OperatorError, StageOutput};
 use crate::sink::SinkFolder;
 
@@ -111,8 +112,24 @@ impl DeadLetters {
         Ok(())
     }
 
+    /// Whether a row is taken. One that is not is remembered as left out.
+    pub(crate) fn admit(
+        &mut self,
+        passage: Passage,
+        letter: impl FnOnce(String) -> DeadLetter,
+    ) -> Result<bool, OperatorError> {
+        match passage {
+            Passage::Take => Ok(true),
+            Passage::LeaveOut => {
+                self.leave_out(letter("left out by command".to_owned()));
+                Ok(false)
+            }
+            Passage::TooMany(reason) => Err(OperatorError::Permanent(reason)),
+        }
+    }
+
     /// Takes a row that somebody wants left out; only a file of dead letters remembers it.
-    pub(crate) fn leave_out(&mut self, letter: DeadLetter) {
+    fn leave_out(&mut self, letter: DeadLetter) {
         tracing::warn!(%letter, "a row is left out by command");
         if self.output.is_some() {
             self.letters.push(letter);

@@ -1,3 +1,5 @@
+//! Settings, statements and what their errors mean, without a database.
+
 use super::*;
 
 #[test]

@@ -1,5 +1,9 @@
 //! The operator: takes batches in, emits tuples, marks cuts, acknowledges late.
 
+mod given;
+mod spooled;
+mod state;
+
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
@@ -8,26 +12,28 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Context};
 use lockkeeper_canal::{BatchId, CanalError, Entry, EntryType, Message};
-use serde::{Deserialize, Serialize};
 
 use super::fetch::{Fetched, Fetching, Order};
 use super::finish::{self, Finish, SourceCommitter};
-use super::place::{self, CanalPlace};
-use super::spooling::{self, Durable, Item};
-use super::{CanalSourceConfig, MapEntry, Mapped};
+use super::place::CanalPlace;
+use super::spooling::Durable;
+use super::{CanalSourceConfig, MapEntry};
 use crate::graph::stable_hash;
 use crate::operator::{
     Committer, Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced,
     RegionHandle, StartOperator, Tuple,
 };
 use crate::point::Point;
-use crate::source::bad_row::{DeadLetter, DeadLetters, shown};
+use crate::source::bad_row::DeadLetters;
 use crate::source::change::OnSourceChange;
-use crate::source::commands::{self, Finished, Passage, Skipping};
+use crate::source::commands::{self, Skipping};
 use crate::source::history::{History, Seen, Transaction};
 use crate::source::intake::{Arrived, Intake};
 use crate::source::replay::Divergence;
-use crate::source::spool::Segment;
+use given::Given;
+use spooled::Spooling;
+pub(super) use state::Saved;
+pub(crate) use state::describe;
 
 /// A cut is asked for when the server's buffer is filled this far with what is unacknowledged.
 const BUFFER_SHARE_PERCENT: u64 = 40;
@@ -65,46 +71,12 @@ pub struct CanalSource<T> {
     spooling: Option<Spooling>,
 }
 
-/// What the operator knows of its spool.
-struct Spooling {
-    durable: Arc<Durable>,
-    /// The transaction of the last spooled row had not ended then.
-    is_open: bool,
-}
-
-/// What an entry gives the region.
-#[derive(Debug, Serialize, Deserialize)]
-struct Given<T> {
-    tuples: Result<Vec<T>, Box<DeadLetter>>,
-    /// They are the last.
-    last: bool,
-    /// Known only while something is to be left out, and in a spool.
-    place: Option<Box<(CanalPlace, String)>>,
-}
-
 /// A batch that waits to be acknowledged.
 #[derive(Debug)]
 struct Outstanding {
     batch: BatchId,
     entries: u64,
     bytes: u64,
-}
-
-/// What a checkpoint holds.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Saved {
-    history: History,
-    ended: bool,
-    /// The region ended with this cut: everything up to it may be acknowledged.
-    #[serde(default)]
-    last: bool,
-    #[serde(default)]
-    pub(super) changes: u64,
-    #[serde(default)]
-    skips: Vec<Finished>,
-    /// Where the last row lay, for people.
-    #[serde(default)]
-    position: String,
 }
 
 impl<T: Tuple> CanalSource<T> {
@@ -186,119 +158,6 @@ impl<T: Tuple> CanalSource<T> {
         for given in new {
             self.ended |= given.last;
             self.give(given, output)?;
-        }
-        Ok(())
-    }
-
-    /// Has what is new spooled, if there is a spool, and the batch acknowledged then.
-    fn spool(
-        &mut self,
-        batch: BatchId,
-        first: u64,
-        new: Vec<Given<T>>,
-    ) -> Result<Vec<Given<T>>, OperatorError> {
-        let (Some(spooling), Some(fetching)) = (&mut self.spooling, &self.fetching) else {
-            return Ok(new);
-        };
-        // A batch of which something is held back, or that goes on behind the end, stays with the
-        // server.
-        let is_whole = self.intake.has_taken(&batch) && self.cut_short != Some(batch);
-        let (history, end) = (self.intake.history(), self.intake.history().end());
-        let (mut segment, mut given) = (None, Vec::new());
-        if !new.is_empty() {
-            let items = spooling::items(history, first, new, spooling.is_open);
-            let content = rmp_serde::to_vec(&items)
-                .map_err(|error| OperatorError::Permanent(format!("spooling: {error}")))?;
-            spooling.is_open = history.transaction(end - 1).is_none();
-            segment = Some(Segment {
-                first,
-                end,
-                content,
-            });
-            given = items
-                .into_iter()
-                .filter_map(|item| match item {
-                    Item::Row(_, _, given) => Some(given),
-                    Item::Closed(_) => None,
-                })
-                .collect();
-        }
-        let batch = is_whole.then_some(batch);
-        // a task that has ended has said why
-        let _ = fetching.orders.send(Order::Spool { segment, batch });
-        Ok(given)
-    }
-
-    /// Rows that were spooled behind the restored cut.
-    fn take_spooled(
-        &mut self,
-        segment: &Segment,
-        output: &mut Output<T>,
-    ) -> Result<(), OperatorError> {
-        let items: Vec<Item<Given<T>>> = rmp_serde::from_slice(&segment.content)
-            .map_err(|error| OperatorError::Permanent(format!("spooled rows: {error}")))?;
-        let history = self.intake.history_mut();
-        if history.end() != segment.first {
-            return Err(OperatorError::Retry("spooled rows are out of order".into()));
-        }
-        let given = spooling::take_up(history, items);
-        if let (Some(spooling), Some(last)) = (&mut self.spooling, segment.end.checked_sub(1)) {
-            spooling.is_open = history.transaction(last).is_none();
-        }
-        for given in given {
-            self.ended |= given.last;
-            self.give(given, output)?;
-        }
-        Ok(())
-    }
-
-    /// What follows comes from the server, which may have forgotten everything that was spooled.
-    fn spool_is_read(&mut self) {
-        let intake = std::mem::replace(&mut self.intake, Intake::new(History::default(), 0));
-        let history = intake.into_history();
-        let end = history.end();
-        self.intake = Intake::new(history, end);
-    }
-
-    /// What an entry gives; `None` if it is of no interest: other tables, statements, marks.
-    fn map(&mut self, entry: &Entry) -> Option<Given<T>> {
-        let (tuples, last) = match (self.map)(entry) {
-            Ok(Mapped::Tuples(tuples)) if tuples.is_empty() => return None,
-            Ok(Mapped::Tuples(tuples)) => (Ok(tuples), false),
-            Ok(Mapped::End(tuples)) => (Ok(tuples), true),
-            Err(error) => (Err(Box::new(letter(entry, error.to_string()))), false),
-        };
-        let place = (self.spooling.is_some() || !self.skipping.is_idle())
-            .then(|| Box::new((CanalPlace::of(entry), place::shown(entry))));
-        Some(Given {
-            tuples,
-            last,
-            place,
-        })
-    }
-
-    /// Gives the region what is new. Only here is anything left out or a dead letter: what the
-    /// restored cut holds was given before.
-    fn give(&mut self, given: Given<T>, output: &mut Output<T>) -> Result<(), OperatorError> {
-        if let Some(place) = given.place {
-            match self.skipping.pass(&place.0) {
-                Passage::Take => {}
-                Passage::LeaveOut => {
-                    let (place, row) = *place;
-                    self.letters.leave_out(DeadLetter {
-                        source: self.context.instance().to_string(),
-                        position: place.to_string(),
-                        row,
-                        reason: "left out by command".to_owned(),
-                    });
-                    return Ok(());
-                }
-                Passage::TooMany(reason) => return Err(OperatorError::Permanent(reason)),
-            }
-        }
-        match given.tuples {
-            Ok(tuples) => output.extend(tuples),
-            Err(letter) => self.letters.take(*letter)?,
         }
         Ok(())
     }
@@ -584,26 +443,6 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
             }
         }
         Poll::Ready(Ok(Produced::End))
-    }
-}
-
-/// Position and changes in a state; see [`describe`](crate::source::describe).
-pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
-    let saved: Saved = rmp_serde::from_slice(state).ok()?;
-    let ended = if saved.ended { ", ended" } else { "" };
-    let rows = saved.history.end();
-    Some((
-        format!("{} after {rows} changes{ended}", saved.position),
-        saved.changes,
-    ))
-}
-
-fn letter(entry: &Entry, reason: String) -> DeadLetter {
-    DeadLetter {
-        source: entry.destination().to_owned(),
-        position: entry.position().to_string(),
-        row: shown(&place::shown(entry)),
-        reason,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::operator::{
 use crate::point::Point;
 use crate::source::bad_row::{DeadLetter, DeadLetters, shown};
 use crate::source::change::OnSourceChange;
-use crate::source::commands::{self, Finished, Passage, Skip, Skipping};
+use crate::source::commands::{self, Finished, Skip, Skipping};
 
 /// Chunks that are read ahead of the operator.
 const AHEAD: usize = 2;
@@ -83,17 +83,13 @@ impl<T: Tuple> FileSource<T> {
 
     fn take(&mut self, line: RawLine, output: &mut Output<T>) -> Result<(), OperatorError> {
         let place = line.place();
-        match self.skipping.pass(&place) {
-            Passage::Take => {
-                if let Err(reason) = self.take_row(&line, output) {
-                    self.letters.take(self.letter(&line, reason))?;
-                }
-            }
-            Passage::LeaveOut => {
-                let letter = self.letter(&line, "left out by command".to_owned());
-                self.letters.leave_out(letter);
-            }
-            Passage::TooMany(reason) => return Err(OperatorError::Permanent(reason)),
+        let passage = self.skipping.pass(&place);
+        let letter = |reason| letter_of(&self.context, &self.config, &line, reason);
+        if self.letters.admit(passage, letter)?
+            && let Err(reason) = self.take_row(&line, output)
+        {
+            let letter = letter_of(&self.context, &self.config, &line, reason);
+            self.letters.take(letter)?;
         }
         self.at.reached = line.reached;
         Ok(())
@@ -111,15 +107,6 @@ impl<T: Tuple> FileSource<T> {
         };
         output.extend((self.map)(line).map_err(|error| error.to_string())?);
         Ok(())
-    }
-
-    fn letter(&self, line: &RawLine, reason: String) -> DeadLetter {
-        DeadLetter {
-            source: self.context.instance().to_string(),
-            position: line.place().shown(&self.config.files),
-            row: shown(&String::from_utf8_lossy(&line.bytes)),
-            reason,
-        }
     }
 
     fn begin(&mut self, began: Began) -> Result<(), OperatorError> {
@@ -253,6 +240,20 @@ pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
     let Reached { path, line, .. } = &saved.reached;
     let ended = if saved.ended { ", ended" } else { "" };
     Some((format!("{}:{line}{ended}", path.display()), saved.changes))
+}
+
+fn letter_of(
+    context: &InstanceContext,
+    config: &FileSourceConfig,
+    line: &RawLine,
+    reason: String,
+) -> DeadLetter {
+    DeadLetter {
+        source: context.instance().to_string(),
+        position: line.place().shown(&config.files),
+        row: shown(&String::from_utf8_lossy(&line.bytes)),
+        reason,
+    }
 }
 
 /// What the reading task gives the operator.

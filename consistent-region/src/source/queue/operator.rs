@@ -18,7 +18,7 @@ use crate::operator::{
 use crate::point::Point;
 use crate::source::bad_row::{DeadLetter, DeadLetters, shown};
 use crate::source::canal::Mapped;
-use crate::source::commands::{self, Finished, Passage, Skipping};
+use crate::source::commands::{self, Finished, Skipping};
 
 /// Reads a topic into a region. See the [module](super).
 pub struct QueueSource<T, C> {
@@ -91,36 +91,20 @@ impl<T: Tuple, C: MqConsumer> QueueSource<T, C> {
             partition: message.partition,
             offset: message.offset,
         };
-        match self.skipping.pass(&place) {
-            Passage::Take => match (self.map)(message) {
+        let passage = self.skipping.pass(&place);
+        let letter = |reason| letter_of(&self.config.topic, message, place, reason);
+        if self.letters.admit(passage, letter)? {
+            match (self.map)(message) {
                 Ok(Mapped::Tuples(tuples)) => output.extend(tuples),
                 Ok(Mapped::End(tuples)) => {
                     output.extend(tuples);
                     self.at.ended = true;
                 }
-                Err(error) => {
-                    let letter = self.letter(message, place, error.to_string());
-                    self.letters.take(letter)?;
-                }
-            },
-            Passage::LeaveOut => {
-                let letter = self.letter(message, place, "left out by command".to_owned());
-                self.letters.leave_out(letter);
+                Err(error) => self.letters.take(letter(error.to_string()))?,
             }
-            Passage::TooMany(reason) => return Err(OperatorError::Permanent(reason)),
         }
         self.at.next.insert(message.partition, message.offset + 1);
         Ok(())
-    }
-
-    fn letter(&self, message: &QueueMessage, place: QueuePlace, reason: String) -> DeadLetter {
-        let payload = message.payload.as_deref().unwrap_or_default();
-        DeadLetter {
-            source: self.config.topic.clone(),
-            position: place.to_string(),
-            row: shown(&String::from_utf8_lossy(payload)),
-            reason,
-        }
     }
 }
 
@@ -254,4 +238,14 @@ pub(crate) fn describe(state: &[u8]) -> Option<(String, u64)> {
     let ended = if saved.ended { ", ended" } else { "" };
     let place = format!("{} {}{ended}", saved.topic, places.join(" "));
     Some((place, saved.changes))
+}
+
+fn letter_of(topic: &str, message: &QueueMessage, place: QueuePlace, reason: String) -> DeadLetter {
+    let payload = message.payload.as_deref().unwrap_or_default();
+    DeadLetter {
+        source: topic.to_owned(),
+        position: place.to_string(),
+        row: shown(&String::from_utf8_lossy(payload)),
+        reason,
+    }
 }
