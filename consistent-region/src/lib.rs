@@ -15,7 +15,7 @@
 //! - [`coordinator`]: what decides when to drain, what is complete, what to go back to
 //! - [`link`]: how coordinator and workers reach each other
 //! - [`process`]: how the death of a worker's process is proved
-//! - [`point`]: where tests kill and stop processes
+//! - [`point`]: where tests kill and stop processes; `testing` (feature `testing`): operators for tests
 //!
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
 //! the place says so.
@@ -35,4 +35,6 @@ pub mod source;
 pub mod state;
 pub mod store;
 pub mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod worker;

@@ -9,8 +9,9 @@ use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Entry, Filter};
 use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::sink::FileSink;
 use lockkeeper_consistent_region::source::canal::{CanalSource, CanalSourceConfig, Mapped};
+use lockkeeper_consistent_region::testing::Counts;
 
-use crate::numbers::{Counts, KEYS};
+use crate::numbers::KEYS;
 
 fn table() -> Table {
     Table::new("shop", "numbers").key("n", "bigint(20) unsigned")
@@ -71,7 +72,7 @@ pub(crate) fn region_with(
         CanalSource::new(config.clone(), context, map)
     });
     let key = |number: &u64| number % KEYS;
-    let counts = graph.keyed("counts", rows, 2, key, |_| Counts::default());
+    let counts = graph.keyed("counts", rows, 2, key, |_| Counts::of_keys(KEYS));
     let folder = output.to_owned();
     graph.end("sink", counts, move |context| {
         FileSink::new(context, &folder, "cut-", ".txt", |_, counts, to| {

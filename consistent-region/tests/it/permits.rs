@@ -16,11 +16,12 @@ use lockkeeper_consistent_region::operator::{
     Prepared, Produced, RegionHandle, StartOperator, Submissions, Submitter, submissions,
 };
 use lockkeeper_consistent_region::sink::FileSink;
+use lockkeeper_consistent_region::testing::Counts;
 use lockkeeper_consistent_region::worker::WorkerEnd;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::numbers::{Counts, KEYS};
+use crate::numbers::KEYS;
 use crate::place::{LIMIT, NUMBERS, Place};
 
 const THREADS: usize = 4;
@@ -183,7 +184,7 @@ fn region(output: &Path, seen: Arc<watch::Sender<Seen>>, waiting: Waiting) -> Re
         Threaded::new(&context, Arc::clone(&seen), waiting)
     });
     let key = |number: &u64| number % KEYS;
-    let counts = graph.keyed("counts", numbers, 2, key, |_| Counts::default());
+    let counts = graph.keyed("counts", numbers, 2, key, |_| Counts::of_keys(KEYS));
     let folder = output.to_owned();
     graph.end("sink", counts, move |context| {
         FileSink::new(context, &folder, "cut-", ".txt", |_, counts, to| {

@@ -1,21 +1,16 @@
 //! Widths that change through a cut: the sum over all keys stays what it is.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{self, Poll};
 use std::time::Duration;
 
 use actix::{Actor, Context};
-use futures_util::task::AtomicWaker;
 use lockkeeper_consistent_region::coordinator::{
     CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionState, read_savepoint,
 };
 use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::operator::{
-    Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced, RegionHandle,
-    StartOperator, WriteState,
+    Cut, InstanceContext, Operator, OperatorError, Output, Prepared, WriteState,
 };
 use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::protocol::InstanceId;
@@ -25,78 +20,10 @@ use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::numbers::{Upstream, numbers};
 use crate::place::LIMIT;
 
 const KEYS: u64 = 500;
-
-/// The numbers up to where it may.
-struct Numbers {
-    next: u64,
-    allowed: Allowed,
-}
-
-#[derive(Clone, Default)]
-struct Allowed(Arc<(AtomicU64, AtomicWaker)>);
-
-impl Allowed {
-    fn up_to(&self, end: u64) {
-        self.0.0.store(end, Ordering::SeqCst);
-        self.0.1.wake();
-    }
-}
-
-impl Actor for Numbers {
-    type Context = Context<Self>;
-}
-
-impl Operator for Numbers {
-    type Input = ();
-    type Output = u64;
-    const STATE_TYPE: &'static str = "position";
-
-    fn process(&mut self, _: Vec<()>, _: &mut Output<u64>) -> Result<(), OperatorError> {
-        Ok(())
-    }
-
-    fn prepare(&mut self, _: Cut) -> Result<Prepared, OperatorError> {
-        let next = self.next;
-        let write = move |to: &mut dyn Write| to.write_all(&next.to_le_bytes());
-        Ok(Prepared {
-            state: Some(Box::new(write)),
-            stage: None,
-        })
-    }
-
-    fn reset(&mut self, state: &mut dyn Read, _: u32) -> Result<(), OperatorError> {
-        let mut next = [0; 8];
-        state.read_exact(&mut next)?;
-        self.next = u64::from_le_bytes(next);
-        Ok(())
-    }
-
-    fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
-        self.next = 0;
-        Ok(())
-    }
-}
-
-impl StartOperator for Numbers {
-    fn poll_produce(
-        &mut self,
-        task: &mut task::Context<'_>,
-        output: &mut Output<u64>,
-        _: &RegionHandle,
-    ) -> Poll<Result<Produced, OperatorError>> {
-        self.allowed.0.1.register(task.waker());
-        let end = self.allowed.0.0.load(Ordering::SeqCst).min(self.next + 100);
-        if self.next == end {
-            return Poll::Pending;
-        }
-        output.extend(self.next..end);
-        self.next = end;
-        Poll::Ready(Ok(Produced::More))
-    }
-}
 
 /// What every instance holds, and how much all of them have counted since they were made.
 #[derive(Clone)]
@@ -197,13 +124,9 @@ impl Operator for Fixed {
     }
 }
 
-fn region(width: u16, allowed: &Allowed, seen: &Seen) -> Region {
+fn region(width: u16, upstream: &Upstream, seen: &Seen) -> Region {
     let mut graph = Region::builder("rescale");
-    let allowed = allowed.clone();
-    let numbers = graph.start("numbers", move |_| Numbers {
-        next: 0,
-        allowed: allowed.clone(),
-    });
+    let numbers = numbers(upstream, &mut graph);
     let seen = seen.clone();
     let key = |number: &u64| number % KEYS;
     graph.keyed_end("counts", numbers, width, key, move |context| Counts {
@@ -243,15 +166,15 @@ async fn counts_on(
     width: u16,
     from: u64,
     end: u64,
-    allowed: &Allowed,
+    upstream: &Upstream,
     store: &Arc<dyn CheckpointStore>,
 ) {
     let seen = Seen::new();
-    let (coordinator, mut worker) = start(&region(width, allowed, &seen), store);
+    let (coordinator, mut worker) = start(&region(width, upstream, &seen), store);
     let mut counted = seen.counted.subscribe();
     for quarter in 1..=4 {
         let now = from + (end - from) / 4 * quarter;
-        allowed.up_to(if quarter == 4 { end } else { now });
+        upstream.release_to(if quarter == 4 { end } else { now });
         let all = counted.wait_for(|counted| *counted >= now - from);
         timeout(LIMIT, all).await.unwrap().unwrap();
         coordinator
@@ -282,10 +205,10 @@ async fn counts_on(
 async fn s28_widths_change_from_2_to_3_to_1_and_every_key_is_counted_once() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(folder.path()).unwrap());
-    let allowed = Allowed::default();
-    counts_on(2, 0, 10_000, &allowed, &store).await;
-    counts_on(3, 10_000, 17_000, &allowed, &store).await;
-    counts_on(1, 17_000, 23_500, &allowed, &store).await;
+    let upstream = Upstream::new(u64::MAX, 0);
+    counts_on(2, 0, 10_000, &upstream, &store).await;
+    counts_on(3, 10_000, 17_000, &upstream, &store).await;
+    counts_on(1, 17_000, 23_500, &upstream, &store).await;
     // The first cut of each width is whole, whatever was saved before it.
     for width in [2_u16, 3, 1] {
         let first = read_savepoint(store.as_ref(), &format!("at-{width}-1")).unwrap();
@@ -311,14 +234,11 @@ async fn s28_widths_change_from_2_to_3_to_1_and_every_key_is_counted_once() {
 async fn s28_an_operator_that_does_not_say_how_is_refused_another_width_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(folder.path()).unwrap());
-    let allowed = Allowed::default();
+    let upstream = Upstream::new(u64::MAX, 0);
     let fixed = |width| {
-        let (allowed, seen) = (allowed.clone(), Seen::new());
+        let seen = Seen::new();
         let mut graph = Region::builder("fixed");
-        let numbers = graph.start("numbers", move |_| Numbers {
-            next: 0,
-            allowed: allowed.clone(),
-        });
+        let numbers = numbers(&upstream, &mut graph);
         let counted = seen.counted.subscribe();
         let key = |number: &u64| number % KEYS;
         graph.keyed_end("fixed", numbers, width, key, move |context| {
@@ -332,7 +252,7 @@ async fn s28_an_operator_that_does_not_say_how_is_refused_another_width_and_name
     };
     let (region, mut counted) = fixed(2);
     let (coordinator, mut worker) = start(&region, &store);
-    allowed.up_to(1_000);
+    upstream.release_to(1_000);
     let all = counted.wait_for(|counted| *counted == 1_000);
     timeout(LIMIT, all).await.unwrap().unwrap();
     coordinator.stop().await.unwrap();
@@ -361,7 +281,7 @@ async fn s28_an_operator_that_does_not_say_how_is_refused_another_width_and_name
     let (link, inbox) = coordinator.way().connect();
     let config = WorkerConfig::new("worker");
     let _worker = RegionWorker::start(region, Arc::clone(&store), Arc::new(link), inbox, config);
-    allowed.up_to(1_500);
+    upstream.release_to(1_500);
     let more = counted.wait_for(|counted| *counted == 500);
     timeout(LIMIT, more).await.unwrap().unwrap();
 }
