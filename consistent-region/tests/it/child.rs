@@ -4,7 +4,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use lockkeeper_consistent_region::point::{Hook, Point};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,6 +38,22 @@ pub(crate) fn kill_myself() {
 
 pub(crate) fn stop_myself() {
     kill_process(getpid(), Signal::STOP).unwrap();
+}
+
+/// Kills this process when it comes to `point` for the `times`th time since it has handed on tuples; in a
+/// reset, which comes before that, at once.
+pub(crate) fn dies_at(point: Point, times: u32) -> Hook {
+    let emitted = AtomicBool::new(point == Point::DuringReset);
+    let left = AtomicU32::new(times);
+    Hook::new(move |reached| {
+        emitted.fetch_or(reached == Point::Emitting, Ordering::SeqCst);
+        if reached == point
+            && emitted.load(Ordering::SeqCst)
+            && left.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            kill_myself();
+        }
+    })
 }
 
 /// For who started this process.

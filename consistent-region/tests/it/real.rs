@@ -1,6 +1,8 @@
 //! Tests on real servers: `tests/services/up` starts them. Without one a test says what it skips; with
 //! `CI=true` that is a failure.
 
+#[cfg(feature = "kafka")]
+mod kafka;
 #[cfg(feature = "sql")]
 mod sql;
 

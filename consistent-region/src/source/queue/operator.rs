@@ -216,6 +216,10 @@ impl<T: Tuple, C: MqConsumer> StartOperator for QueueSource<T, C> {
                 taken_up.map_err(OperatorError::Permanent)
             }
             Read::Messages(messages) => self.take_all(&messages, output),
+            Read::Begins(partition, next) => {
+                self.at.next.insert(partition, next);
+                Ok(())
+            }
             Read::WentOn(partition, next) => {
                 self.at.next.insert(partition, next);
                 self.at.changes += 1;

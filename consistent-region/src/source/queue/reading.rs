@@ -23,6 +23,8 @@ const FIRST_BACK_OFF: Duration = Duration::from_millis(50);
 pub(super) enum Read {
     /// First of all: what the source was told to leave out.
     Commands(Vec<Skip>),
+    /// The very first message of this partition that is read has this offset, or a higher one.
+    Begins(u32, i64),
     /// Messages of one partition, in order.
     Messages(Vec<QueueMessage>),
     /// The place to go on from was gone, and the source goes on with this offset of this partition.
@@ -111,7 +113,15 @@ impl<C: MqConsumer> Reader<C> {
         let range = || self.consumer.range(topic, partition);
         let mut next = match self.next {
             Some(next) => next,
-            None => persistently(&self.config, range).await?.start,
+            None => {
+                let first = persistently(&self.config, range).await?.start;
+                // From now on a cut says so: what is removed before it is read is missed.
+                let begins = Read::Begins(partition, first);
+                if self.sender.send(begins).await.is_err() {
+                    return Ok(());
+                }
+                first
+            }
         };
         let limits = FetchLimits::new(self.config.fetch_bytes, self.config.wait);
         loop {

@@ -56,7 +56,23 @@ impl Played {
         Ok(())
     }
 
-    fn cut(&mut self) -> (Vec<u8>, usize) {
+    /// Until so many partitions have a place.
+    async fn begun(&mut self, partitions: usize) -> Result<(), OperatorError> {
+        let region = RegionHandle::new(|_| {});
+        let mut output = Output::new();
+        loop {
+            let (state, _) = self.cut();
+            let saved: serde_json::Value = serde_json::from_slice(&state).unwrap();
+            if saved["next"].as_object().unwrap().len() == partitions {
+                return Ok(());
+            }
+            let polled = poll_fn(|cx| self.source.poll_produce(cx, &mut output, &region));
+            timeout(LIMIT, polled).await.expect("nothing comes")?;
+        }
+    }
+
+    /// The state, and what had come.
+    fn cut(&mut self) -> (Vec<u8>, Vec<u64>) {
         self.seq += 1;
         let cut = Cut {
             seq: self.seq,
@@ -68,13 +84,13 @@ impl Played {
         let mut state = Vec::new();
         let prepared = self.source.prepare(cut).unwrap();
         prepared.state.unwrap()(&mut state).unwrap();
-        (state, self.rows.len())
+        (state, self.rows.clone())
     }
 
-    fn reset(&mut self, (state, rows): &(Vec<u8>, usize)) {
+    fn reset(&mut self, (state, rows): &(Vec<u8>, Vec<u64>)) {
         self.source.reset(&mut &state[..], 1).unwrap();
         self.source.resumed_at(self.seq, 0).unwrap();
-        self.rows.truncate(*rows);
+        self.rows.clone_from(rows);
     }
 }
 
@@ -154,14 +170,35 @@ fn messages_that_were_removed_before_they_were_read_are_never_skipped_in_silence
         let mut going_on = Played::start(&queue, |config| {
             config.on_source_change = OnSourceChange::AtLeastOnce;
         });
-        going_on.rows = played.rows.clone();
         going_on.reset(&cut);
         // Of partition 0 the last ten are left, of partition 1 what the cut does not hold.
         let saved: serde_json::Value = serde_json::from_slice(&cut.0).unwrap();
         let of_one = usize::try_from(saved["next"]["1"].as_u64().unwrap_or(0)).unwrap();
-        going_on.until(cut.1 + 10 + 50 - of_one).await.unwrap();
+        going_on
+            .until(cut.1.len() + 10 + 50 - of_one)
+            .await
+            .unwrap();
         let state: serde_json::Value = serde_json::from_slice(&going_on.cut().0).unwrap();
         assert_eq!(state["changes"], 1, "{state}");
+    });
+}
+
+/// A partition without a message has a place as well.
+#[test]
+fn messages_of_a_partition_that_was_empty_at_the_cut_are_never_skipped_in_silence() {
+    local(async {
+        let queue = MemoryQueue::default();
+        queue.create(TOPIC, 2);
+        let queue = Arc::new(queue);
+        let mut played = Played::start(&queue, |_| {});
+        played.begun(2).await.unwrap();
+        let cut = played.cut();
+        push(&queue, 0..20);
+        played.until(20).await.unwrap();
+        queue.remove(TOPIC, 1, 5);
+        played.reset(&cut);
+        let error = played.until(20).await.unwrap_err();
+        assert!(matches!(error, OperatorError::Permanent(_)), "{error}");
     });
 }
 
