@@ -16,7 +16,9 @@
 //! it. From then on the region can't fall back behind that cut.
 //!
 //! With a [`spool`](CanalSourceConfig::spool) rows are stored in the region's store first, acknowledged
-//! then, and read from there after a reset; only what follows them is asked of the server again.
+//! then, and read from there after a reset; only what follows them is asked of the server again. What is
+//! stored are the entries as the server sent them, all that change rows, whether the map had a use for
+//! them or not: a program with another map reads them anew.
 //!
 //! One region for a destination: the server has one read position for all its clients.
 //!
@@ -86,7 +88,8 @@ pub struct CanalSourceConfig {
     /// Acknowledge as soon as rows lie in the region's store, instead of when the oldest retained cut
     /// covers them: for long periods between cuts, and for servers whose buffer is small. Each batch is
     /// one more object in the store before it is acknowledged. A region that was run with a spool
-    /// goes on with one. `false`.
+    /// goes on with one, and fails without; in one that began without, the spool holds only what the map
+    /// had a use for. `false`.
     pub spool: bool,
     /// Wrong behaviour on purpose; see [`SourceSabotage`].
     pub sabotage: SourceSabotage,

@@ -94,6 +94,16 @@ impl Place {
         self.store = store;
     }
 
+    #[cfg(feature = "remote")]
+    pub(crate) fn region(&self) -> Region {
+        self.region.clone()
+    }
+
+    #[cfg(any(feature = "canal", feature = "remote"))]
+    pub(crate) fn store(&self) -> Arc<dyn CheckpointStore> {
+        Arc::clone(&self.store)
+    }
+
     pub(crate) fn fingerprint(&self) -> u64 {
         self.region.fingerprint()
     }

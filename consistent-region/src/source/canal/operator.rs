@@ -44,7 +44,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Reads row changes of one Canal destination into a region. See the [module](super).
 pub struct CanalSource<T> {
-    config: CanalSourceConfig,
+    pub(super) config: CanalSourceConfig,
     map: MapEntry<T>,
     pub(super) context: InstanceContext,
     intake: Intake<BatchId, Given<T>>,
@@ -69,6 +69,8 @@ pub struct CanalSource<T> {
     /// Where the last row lay, for people.
     position: String,
     spooling: Option<Spooling>,
+    /// Every change of rows counts, also one that the map has no use for: a changed map may have.
+    counts_all: bool,
 }
 
 /// A batch that waits to be acknowledged.
@@ -108,6 +110,7 @@ impl<T: Tuple> CanalSource<T> {
             cut_short: None,
             position: String::new(),
             spooling: None,
+            counts_all: false,
         }
     }
 
@@ -144,7 +147,7 @@ impl<T: Tuple> CanalSource<T> {
             bytes: message.bytes() as u64,
         });
         let first = self.intake.history().end();
-        let new = match self.intake.take(message.id(), arrived) {
+        let mut new = match self.intake.take(message.id(), arrived) {
             Ok(new) => new,
             Err(divergence) => return self.misfit(message.destination(), &divergence),
         };
@@ -154,7 +157,7 @@ impl<T: Tuple> CanalSource<T> {
         if let (Some(position), false) = (position, new.is_empty()) {
             self.position = position.to_string();
         }
-        let new = self.spool(message.id(), first, new)?;
+        self.spool(message, first, &mut new)?;
         for given in new {
             self.ended |= given.last;
             self.give(given, output)?;
@@ -182,6 +185,7 @@ impl<T: Tuple> CanalSource<T> {
             self.restored.skips = self.skipping.over();
             self.restored.changes = self.changes;
             self.restored.position.clone_from(&self.position);
+            self.restored.counts_all = self.counts_all;
             self.start(self.oldest_retained);
             return Ok(());
         }
@@ -266,6 +270,9 @@ impl<T: Tuple> CanalSource<T> {
                 .end_of_cut(oldest_retained)
                 .unwrap_or(saved.history.first()),
         };
+        // What was counted so far can't be counted in another way.
+        let is_first = saved.history.end() == saved.history.first();
+        self.counts_all = self.config.spool && (saved.counts_all || is_first);
         // The first row may be open: it is closed again by whoever spools the next one.
         self.spooling = self.config.spool.then(|| Spooling {
             is_open: saved
@@ -330,6 +337,7 @@ impl<T: Tuple> Operator for CanalSource<T> {
             changes: self.changes,
             skips: self.skipping.at_cut(cut.seq),
             position: self.position.clone(),
+            counts_all: self.counts_all,
         };
         let spooled = self.spooling.as_ref().map(|spooling| {
             let end = self.intake.history().end();
@@ -361,6 +369,14 @@ impl<T: Tuple> Operator for CanalSource<T> {
     }
 
     fn resumed_at(&mut self, _completed: u64, oldest_retained: u64) -> Result<(), OperatorError> {
+        if self.restored.counts_all && !self.config.spool {
+            // What was acknowledged lies there alone.
+            return Err(OperatorError::Permanent(
+                "the region was run with a spool, and goes on only with one: set \
+                 CanalSourceConfig::spool"
+                    .to_owned(),
+            ));
+        }
         self.start(oldest_retained);
         Ok(())
     }

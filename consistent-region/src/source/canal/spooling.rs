@@ -1,9 +1,15 @@
 //! The spool of a Canal source: what lies in it, who writes it, and how far it is durable.
+//!
+//! It holds entries as they were on the wire, and not what the map made of them: a changed program reads
+//! them anew.
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use bytes::Bytes;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::task::spawn_blocking;
 
 use crate::operator::OperatorError;
@@ -13,45 +19,82 @@ use crate::source::spool::{AppendError, Segment, Spool};
 /// How long a cut waits for the rows that it covers to be spooled.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a segment holds, in order.
+/// What a segment holds (MessagePack).
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Item<G> {
-    /// The transaction of the open rows before has ended.
-    Closed(Transaction),
-    /// A row, and its transaction if that has ended.
-    Row(Seen, Option<Transaction>, G),
+pub(super) struct Content {
+    pub(super) destination: String,
+    /// In order.
+    pub(super) items: Vec<Item>,
 }
 
-/// The items of rows `first..` of `history`, the newest. `was_open`: the transaction of the row before
-/// had not ended when that row was spooled.
-pub(super) fn items<G>(
-    history: &History,
-    first: u64,
-    given: Vec<G>,
-    was_open: bool,
-) -> Vec<Item<G>> {
-    let mut items = Vec::with_capacity(given.len() + 1);
+/// A part of a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Item {
+    /// The transaction of the open rows before has ended.
+    Closed(Transaction),
+    /// A row, its transaction if that has ended, and the entry.
+    Row(Seen, Option<Transaction>, Raw),
+}
+
+/// An entry's bytes on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Raw(pub(super) Bytes);
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_byte_buf(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl Visitor<'_> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes of an entry")
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Raw, E> {
+        Ok(Raw(Bytes::copy_from_slice(bytes)))
+    }
+
+    fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<Raw, E> {
+        Ok(Raw(bytes.into()))
+    }
+}
+
+/// The items of rows `first..` of `history`, the newest, whose entries are `raw`. `was_open`: the
+/// transaction of the row before had not ended when that row was spooled.
+pub(super) fn items(history: &History, first: u64, raw: Vec<Raw>, was_open: bool) -> Vec<Item> {
+    let mut items = Vec::with_capacity(raw.len() + 1);
     let before = first.checked_sub(1);
     if let (true, Some(transaction)) = (was_open, before.and_then(|row| history.transaction(row))) {
         items.push(Item::Closed(transaction));
     }
-    for (row, given) in (first..).zip(given) {
+    for (row, raw) in (first..).zip(raw) {
         // What was taken just now is remembered.
         if let Some(seen) = history.get(row) {
-            items.push(Item::Row(seen, history.transaction(row), given));
+            items.push(Item::Row(seen, history.transaction(row), raw));
         }
     }
     items
 }
 
-/// Takes items into the history again; gives what they give.
-pub(super) fn take_up<G>(history: &mut History, items: Vec<Item<G>>) -> Vec<G> {
-    let mut given = Vec::with_capacity(items.len());
+/// Takes items into the history again; gives their entries.
+pub(super) fn take_up(history: &mut History, items: Vec<Item>) -> Vec<Raw> {
+    let mut entries = Vec::with_capacity(items.len());
     let mut open: Option<Transaction> = None;
     for item in items {
         match item {
             Item::Closed(transaction) => history.close(transaction),
-            Item::Row(seen, transaction, gives) => {
+            Item::Row(seen, transaction, raw) => {
                 if let Some(ended) = open
                     && transaction != open
                 {
@@ -59,14 +102,14 @@ pub(super) fn take_up<G>(history: &mut History, items: Vec<Item<G>>) -> Vec<G> {
                 }
                 history.push(seen);
                 open = transaction;
-                given.push(gives);
+                entries.push(raw);
             }
         }
     }
     if let Some(ended) = open {
         history.close(ended);
     }
-    given
+    entries
 }
 
 /// How far the spool is durable. Cuts wait for it on a blocking pool.
@@ -239,9 +282,19 @@ mod tests {
             if rows.is_empty() {
                 continue;
             }
-            let items = items(&written, first, rows.to_vec(), was_open);
+            let rows: Vec<Raw> = rows
+                .iter()
+                .map(|row| Raw(Bytes::copy_from_slice(&row.to_be_bytes())))
+                .collect();
+            let items = items(&written, first, rows.clone(), was_open);
             was_open = written.transaction(written.end() - 1).is_none();
-            assert_eq!(take_up(&mut read, items), rows);
+            let content = Content {
+                destination: "example".to_owned(),
+                items,
+            };
+            let bytes = rmp_serde::to_vec(&content).unwrap();
+            let content: Content = rmp_serde::from_slice(&bytes).unwrap();
+            assert_eq!(take_up(&mut read, content.items), rows);
         }
         assert_eq!(read, written);
     }

@@ -10,12 +10,13 @@ use lockkeeper_canal::testing::{
     CanalServer, Fault, Request, Restart, StoreLimits, Table, Transaction,
 };
 use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Filter};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{CanalSource, CanalSourceConfig, Mapped};
 use crate::operator::{
-    Cut, InstanceContext, Operator, OperatorError, Output, Produced, RegionHandle, StartOperator,
-    Wish,
+    Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced, RegionHandle,
+    StageOutput, StartOperator, Wish,
 };
 
 /// Against a hang only: five times what a slow machine needs.
@@ -31,6 +32,28 @@ fn server(slots: usize) -> CanalServer {
         .source(script)
         .start()
         .unwrap()
+}
+
+/// Gives the rows that are wanted, up to the last.
+fn wanted(
+    is_wanted: impl Fn(u64) -> Result<bool, String> + Send + 'static,
+) -> super::MapEntry<u64> {
+    Box::new(move |entry| {
+        let Some(change) = entry.row_change()? else {
+            return Ok(Mapped::Tuples(vec![]));
+        };
+        let mut rows = Vec::new();
+        for row in change.rows::<(u64,)>() {
+            let row = row?.after.map_or(0, |(n,)| n);
+            if row > ROWS {
+                return Ok(Mapped::End(rows));
+            }
+            if is_wanted(row)? {
+                rows.push(row);
+            }
+        }
+        Ok(Mapped::Tuples(rows))
+    })
 }
 
 /// The source under test, and what a region would keep for it.
@@ -71,21 +94,8 @@ impl Played {
             assert_eq!(wish, Wish::Cut);
             count.fetch_add(1, Ordering::SeqCst);
         });
-        let map = Box::new(|entry: &lockkeeper_canal::Entry| {
-            let Some(change) = entry.row_change()? else {
-                return Ok(Mapped::Tuples(vec![]));
-            };
-            let mut rows = Vec::new();
-            for row in change.rows::<(u64,)>() {
-                let row = row?.after.map_or(0, |(n,)| n);
-                if row > ROWS {
-                    return Ok(Mapped::End(rows));
-                }
-                rows.push(row);
-            }
-            Ok(Mapped::Tuples(rows))
-        });
-        let mut source = CanalSource::new(config, InstanceContext::alone("source"), map);
+        let context = InstanceContext::alone("source");
+        let mut source = CanalSource::new(config, context, wanted(|_| Ok(true)));
         source.resumed_at(0, 0).unwrap();
         Self {
             source,
@@ -130,6 +140,25 @@ impl Played {
     }
 
     fn cut(&mut self) {
+        let (seq, prepared) = self.prepare();
+        let mut state = Vec::new();
+        prepared.state.unwrap()(&mut state).unwrap();
+        self.complete(seq, state, prepared.stage);
+    }
+
+    /// With a spool: the state waits for what lies there, which this arbiter has to write.
+    async fn cut_with_spool(&mut self) {
+        let (seq, prepared) = self.prepare();
+        let write = prepared.state.unwrap();
+        let state = spawn_blocking(move || {
+            let mut state = Vec::new();
+            write(&mut state).map(|()| state)
+        });
+        let state = timeout(LIMIT, state).await.unwrap().unwrap();
+        self.complete(seq, state.unwrap(), prepared.stage);
+    }
+
+    fn prepare(&mut self) -> (u64, Prepared) {
         self.cuts_wanted.store(0, Ordering::SeqCst);
         let seq = self.saved.last().map_or(0, |saved| saved.0) + 1;
         let cut = Cut {
@@ -139,10 +168,11 @@ impl Played {
             completed: seq - 1,
             last: false,
         };
-        let mut state = Vec::new();
-        let prepared = self.source.prepare(cut).unwrap();
-        prepared.state.unwrap()(&mut state).unwrap();
-        if let Some(stage) = prepared.stage {
+        (seq, self.source.prepare(cut).unwrap())
+    }
+
+    fn complete(&mut self, seq: u64, state: Vec<u8>, stage: Option<StageOutput>) {
+        if let Some(stage) = stage {
             let token = stage().unwrap();
             let committer = self.source.committer().unwrap();
             committer.commit(seq, &token).unwrap();
@@ -170,20 +200,25 @@ impl Played {
         }
     }
 
-    /// Runs to the end, resetting whenever the source fails; every row came once, in order.
-    async fn finish(mut self) {
+    /// Runs to the end, resetting whenever the source fails; or to what no reset mends.
+    async fn end(&mut self) -> Result<(), String> {
         for _ in 0..20 {
             match self.until(|_| false).await {
                 Ok(ended) => {
                     assert!(ended);
-                    assert_eq!(self.rows, (1..=ROWS).collect::<Vec<_>>());
-                    return;
+                    return Ok(());
                 }
-                Err(OperatorError::Permanent(reason)) => panic!("{reason}"),
+                Err(OperatorError::Permanent(reason)) => return Err(reason),
                 Err(_) => self.reset(0),
             }
         }
         panic!("the source failed again and again");
+    }
+
+    /// Every row came once, in order.
+    async fn finish(mut self) {
+        self.end().await.unwrap();
+        assert_eq!(self.rows, (1..=ROWS).collect::<Vec<_>>());
     }
 }
 
@@ -584,6 +619,99 @@ fn a_spooled_row_that_is_missing_is_a_permanent_error_and_no_silent_loss() {
         assert!(matches!(error, OperatorError::Permanent(_)), "{error}");
         assert!(
             error.to_string().contains("is missing from the spool"),
+            "{error}"
+        );
+    });
+}
+
+/// What a program gets that is started on what another one has left.
+fn restarted(
+    played: Played,
+    is_wanted: impl Fn(u64) -> Result<bool, String> + Send + 'static,
+) -> Played {
+    let (config, context) = (played.source.config.clone(), played.source.context.clone());
+    let mut restarted = played;
+    restarted.source = CanalSource::new(config, context, wanted(is_wanted));
+    restarted
+}
+
+#[test]
+fn spooled_rows_are_mapped_anew_also_those_that_the_map_before_had_no_use_for() {
+    local(async {
+        let server = server(64);
+        let mut played = spooling(&server);
+        let config = played.source.config.clone();
+        let context = played.source.context.clone();
+        played.source = CanalSource::new(config, context, wanted(|row| Ok(row % 100 == 0)));
+        played.source.resumed_at(0, 0).unwrap();
+        played
+            .until(|played| played.rows.contains(&100))
+            .await
+            .unwrap();
+        played.cut_with_spool().await;
+        played
+            .until(|played| played.rows.contains(&300))
+            .await
+            .unwrap();
+        assert_eq!(played.rows, [100, 200, 300]);
+        assert!(server.handle().statistics().acked_rows >= 200);
+
+        // From the cut on, the other map gets every row.
+        let mut restarted = restarted(played, |_| Ok(true));
+        restarted.reset(0);
+        assert_eq!(restarted.rows, [100]);
+        restarted.end().await.unwrap();
+        let behind = restarted.rows[1];
+        assert!((101..=300).contains(&behind), "{behind}");
+        let expected: Vec<u64> = (behind..=ROWS).collect();
+        assert_eq!(restarted.rows[1..], expected);
+    });
+}
+
+#[test]
+fn a_bad_row_in_the_spool_is_good_for_a_program_that_can_read_it() {
+    local(async {
+        let server = server(64);
+        let played = spooling(&server);
+        let mut played = restarted(played, |row| match row {
+            200 => Err("not understood".to_owned()),
+            _ => Ok(true),
+        });
+        played.source.resumed_at(0, 0).unwrap();
+        let error = played.end().await.unwrap_err();
+        assert!(error.contains("not understood"), "{error}");
+        let rows = played.rows.len();
+        // As long as nobody mends it, it fails at the same place.
+        played.reset(0);
+        let error = played.end().await.unwrap_err();
+        assert!(error.contains("not understood"), "{error}");
+        assert_eq!(played.rows.len(), rows);
+
+        let mut mended = restarted(played, |_| Ok(true));
+        mended.reset(0);
+        mended.finish().await;
+    });
+}
+
+#[test]
+fn a_region_that_was_run_with_a_spool_fails_without_one() {
+    local(async {
+        let server = server(64);
+        let mut played = spooling(&server);
+        played
+            .until(|played| played.rows.len() >= 100)
+            .await
+            .unwrap();
+        played.cut_with_spool().await;
+        let (_, state, _) = played.saved.last().unwrap().clone();
+        let (mut config, context) = (played.source.config.clone(), played.source.context.clone());
+        config.spool = false;
+        let mut without = CanalSource::new(config, context, wanted(|_| Ok(true)));
+        without.reset(&mut &state[..], 1).unwrap();
+        let error = without.resumed_at(1, 0).unwrap_err();
+        assert!(matches!(error, OperatorError::Permanent(_)), "{error}");
+        assert!(
+            error.to_string().contains("CanalSourceConfig::spool"),
             "{error}"
         );
     });

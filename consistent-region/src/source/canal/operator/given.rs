@@ -1,40 +1,58 @@
 //! What an entry gives the region: tuples, a bad row, or nothing because somebody wants it left out.
 
-use lockkeeper_canal::Entry;
-use serde::{Deserialize, Serialize};
+use lockkeeper_canal::{Entry, EntryType};
 
 use super::super::Mapped;
 use super::super::place::{self, CanalPlace};
+use super::super::spooling::Raw;
 use super::CanalSource;
 use crate::operator::{OperatorError, Output, Tuple};
 use crate::source::bad_row::{DeadLetter, shown};
 
 /// What an entry gives the region.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Given<T> {
     pub(super) tuples: Result<Vec<T>, Box<DeadLetter>>,
     /// They are the last.
     pub(super) last: bool,
-    /// Known only while something is to be left out, and in a spool.
+    /// Known only while something is to be left out.
     pub(super) place: Option<Box<(CanalPlace, String)>>,
+    /// The entry itself, if it is to be spooled.
+    pub(super) raw: Option<Raw>,
 }
 
 impl<T: Tuple> CanalSource<T> {
-    /// What an entry gives; `None` if it is of no interest: other tables, statements, marks.
+    /// What an entry gives; `None` if it is of no interest: other tables, statements, marks. Where
+    /// every change of rows counts, one that is of no interest gives nothing.
     pub(super) fn map(&mut self, entry: &Entry) -> Option<Given<T>> {
         let (tuples, last) = match (self.map)(entry) {
-            Ok(Mapped::Tuples(tuples)) if tuples.is_empty() => return None,
+            Ok(Mapped::Tuples(tuples)) if tuples.is_empty() => return self.nothing(entry),
             Ok(Mapped::Tuples(tuples)) => (Ok(tuples), false),
             Ok(Mapped::End(tuples)) => (Ok(tuples), true),
             Err(error) => (Err(Box::new(letter(entry, error.to_string()))), false),
         };
-        let place = (self.spooling.is_some() || !self.skipping.is_idle())
+        let place = (!self.skipping.is_idle())
             .then(|| Box::new((CanalPlace::of(entry), place::shown(entry))));
         Some(Given {
             tuples,
             last,
             place,
+            raw: self.raw(entry),
         })
+    }
+
+    fn nothing(&self, entry: &Entry) -> Option<Given<T>> {
+        let counts = self.counts_all && entry.entry_type() == EntryType::RowData;
+        counts.then(|| Given {
+            tuples: Ok(Vec::new()),
+            last: false,
+            place: None,
+            raw: self.raw(entry),
+        })
+    }
+
+    fn raw(&self, entry: &Entry) -> Option<Raw> {
+        self.spooling.is_some().then(|| Raw(entry.raw().clone()))
     }
 
     /// Gives the region what is new. Only here is anything left out or a dead letter: what the

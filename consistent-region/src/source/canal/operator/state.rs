@@ -20,6 +20,9 @@ pub(in crate::source::canal) struct Saved {
     /// Where the last row lay, for people.
     #[serde(default)]
     pub(super) position: String,
+    /// The history holds every change of rows, and not only those that the map had a use for.
+    #[serde(default)]
+    pub(super) counts_all: bool,
 }
 
 /// Position and changes in a state; see [`describe`](crate::source::describe).
