@@ -94,6 +94,14 @@ pub enum ArchiveError {
         /// Its term.
         highest: u64,
     },
+    /// A newer version wrote this state, or not this crate.
+    #[error("the state in {object}: {what}")]
+    State {
+        /// The object.
+        object: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// What was exported can't be written.
     #[error("writing: {0}")]
     Write(#[from] std::io::Error),

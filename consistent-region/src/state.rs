@@ -11,6 +11,7 @@ mod keyed;
 mod saved;
 mod shard;
 
+pub(crate) use format::is_keyed;
 pub use format::{SavedEntry, read_entries};
 pub use keyed::KeyedState;
 pub(crate) use saved::SavedObject;

@@ -42,6 +42,8 @@ pub(crate) use self::name::plain_name;
 pub use self::name::{ObjectName, object_name};
 #[cfg(feature = "object-store")]
 pub use self::object_storage::ObjectStorageStore;
+#[cfg(all(feature = "s3", any(test, feature = "testing")))]
+pub use self::object_storage::S3Server;
 pub use self::records::RecordStore;
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisSettings, RedisStore};

@@ -14,6 +14,14 @@ pub(super) fn read(state: &[u8]) -> Option<Vec<Value>> {
     json.ok().or_else(|| read_message_pack(state))
 }
 
+/// Reads one value of MessagePack; one that is none, or goes on behind its end, as its bytes.
+pub(super) fn one(bytes: &[u8]) -> Value {
+    match read_message_pack(bytes).map(<[Value; 1]>::try_from) {
+        Some(Ok([value])) => value,
+        _ => in_hex(bytes),
+    }
+}
+
 fn read_message_pack(state: &[u8]) -> Option<Vec<Value>> {
     let mut values = Vec::new();
     let mut cursor = Cursor::new(state);
@@ -83,10 +91,7 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 
     fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
-        Ok(Value::Object(Map::from_iter([(
-            "hex".to_owned(),
-            hex(value).into(),
-        )])))
+        Ok(in_hex(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
@@ -108,6 +113,10 @@ impl<'de> Visitor<'de> for AnyVisitor {
         }
         Ok(Value::Object(values))
     }
+}
+
+fn in_hex(bytes: &[u8]) -> Value {
+    Value::Object(Map::from_iter([("hex".to_owned(), hex(bytes).into())]))
 }
 
 /// Bytes as hexadecimal digits.
@@ -138,6 +147,54 @@ mod tests {
         let bytes = rmp_serde::to_vec(&map).unwrap();
         let expected = json!({"7": ["x", -1, 1.5], "9": ["y", 0, null]});
         assert_eq!(read(&bytes), Some(vec![expected]));
+    }
+
+    #[derive(serde::Serialize)]
+    enum Kind {
+        Unit,
+        Newtype(u8),
+        Fields { a: u8, b: Option<char> },
+    }
+
+    #[test]
+    fn every_kind_of_value_has_its_own_text() {
+        fn text(value: impl serde::Serialize) -> Value {
+            one(&rmp_serde::to_vec(&value).unwrap())
+        }
+        // As a byte this is also the JSON text `1`.
+        assert_eq!(text(49), json!(49));
+        assert_eq!(text(u64::MAX), json!(u64::MAX));
+        assert_eq!(text(i64::MIN), json!(i64::MIN));
+        assert_eq!(text((1.5_f32, -0.25_f64)), json!([1.5, -0.25]));
+        assert_eq!(text([f64::NAN, f64::INFINITY]), json!(["NaN", "inf"]));
+        assert_eq!(
+            text((true, 'ß', "a\n\u{1F600}")),
+            json!([true, "ß", "a\n😀"])
+        );
+        assert_eq!(text(((), None::<u8>, Some(7))), json!([null, null, 7]));
+        assert_eq!(text(serde_bytes(&[0, 255])), json!({"hex": "00ff"}));
+        assert_eq!(text(u128::MAX), json!({"hex": "f".repeat(32)}));
+        let map = BTreeMap::from([((1, "x"), vec![Kind::Unit, Kind::Newtype(2)])]);
+        assert_eq!(text(map), json!({"[1,\"x\"]": ["Unit", {"Newtype": 2}]}));
+        let fields = Kind::Fields { a: 1, b: Some('c') };
+        assert_eq!(text(fields), json!({"Fields": [1, "c"]}));
+        let map = BTreeMap::from([(true, json!({"deep": [[], {}]}))]);
+        assert_eq!(text(map), json!({"true": {"deep": [[], {}]}}));
+        // 0xd6: four bytes of a type of somebody's own, 5
+        assert_eq!(one(&[0xd6, 5, 1, 2, 3, 4]), json!([5, {"hex": "01020304"}]));
+        assert_eq!(one(&[0xc1]), json!({"hex": "c1"}));
+        assert_eq!(one(&[1, 2]), json!({"hex": "0102"}));
+    }
+
+    /// As bytes, and not as a list of numbers.
+    fn serde_bytes(bytes: &[u8]) -> impl serde::Serialize + '_ {
+        struct Bytes<'a>(&'a [u8]);
+        impl serde::Serialize for Bytes<'_> {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_bytes(self.0)
+            }
+        }
+        Bytes(bytes)
     }
 
     #[test]

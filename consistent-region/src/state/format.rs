@@ -106,6 +106,11 @@ impl SavedEntry {
     }
 }
 
+/// Whether this is the begin of an object of a saved [`KeyedState`](super::KeyedState).
+pub(crate) fn is_keyed(state: &[u8]) -> bool {
+    state.starts_with(&MAGIC)
+}
+
 /// Reads the entries of one object of a saved [`KeyedState`](super::KeyedState), one after the
 /// other, and gives each to `each`.
 ///

@@ -1,11 +1,16 @@
 //! Objects on an object store: S3 and whatever else the crate `object_store` reaches.
 
+#[cfg(all(feature = "s3", any(test, feature = "testing")))]
+mod s3_server;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockkeeper_fencing::guard::{GuardError, GuardStore, ObjectGuardStore};
 
+#[cfg(all(feature = "s3", any(test, feature = "testing")))]
+pub use self::s3_server::S3Server;
 use super::records::by_its_records;
 use super::{Compression, RecordStore, StoreError};
 
@@ -96,10 +101,6 @@ fn without_user(url: &str) -> String {
         None => url.to_owned(),
     }
 }
-
-#[cfg(test)]
-#[cfg(feature = "s3")]
-mod s3_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,18 +1,26 @@
 //! A region's store looked at and changed from outside, while its process lives and after its end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use actix::{Actor, Context};
 use lockkeeper_consistent_region::archive::{Adoption, Archive, ArchiveError, Live};
 use lockkeeper_consistent_region::coordinator::{CoordinatorEnd, RegionState};
-use lockkeeper_consistent_region::store::FileStore;
+use lockkeeper_consistent_region::graph::{KEY_GROUPS, Region};
+use lockkeeper_consistent_region::operator::{
+    Cut, InstanceContext, Operator, OperatorError, Output, Prepared, WriteState,
+};
+use lockkeeper_consistent_region::state::{KeyedState, Loaded, Loader, Rescale};
+use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
 use lockkeeper_consistent_region::worker::WorkerEnd;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::child::{self, Child};
-use crate::numbers::{Sink, Upstream, region_called};
+use crate::numbers::{Sink, Upstream, numbers, region_called};
 use crate::place::{LIMIT, NUMBERS, Place, comes_into, cut_completed};
 
 /// A process with a whole region, which takes two cuts and then waits for its end.
@@ -146,6 +154,152 @@ async fn state_is_exported_as_json_lines_key_by_key() {
     assert!(matches!(error, ArchiveError::NoCut { .. }), "{error}");
 }
 
+/// A value with a field of every kind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Kinds {
+    Plain(u64, i8, f64, bool, char, String),
+    Nested {
+        list: Vec<Option<u16>>,
+        map: BTreeMap<i32, (u8, u8)>,
+    },
+    Nothing,
+}
+
+impl Kinds {
+    fn of(number: u64) -> Self {
+        match number % 3 {
+            0 => Self::Plain(number, -1, 0.5, true, 'ß', number.to_string()),
+            1 => Self::Nested {
+                list: vec![None, Some(1)],
+                map: BTreeMap::from([(-1, (2, 3))]),
+            },
+            _ => Self::Nothing,
+        }
+    }
+
+    fn exported(number: u64) -> Value {
+        match number % 3 {
+            0 => json!({"Plain": [number, -1, 0.5, true, "ß", number.to_string()]}),
+            1 => json!({"Nested": [[null, 1], {"-1": [2, 3]}]}),
+            _ => json!("Nothing"),
+        }
+    }
+}
+
+/// Keeps a value for each number; every tenth is taken out again by the number above it.
+struct Kept {
+    context: InstanceContext,
+    kept: KeyedState<(u64, String), Kinds>,
+}
+
+fn key(number: u64) -> (u64, String) {
+    (number, format!("n{number}"))
+}
+
+impl Actor for Kept {
+    type Context = Context<Self>;
+}
+
+impl Operator for Kept {
+    type Input = u64;
+    type Output = ();
+    const STATE_TYPE: &'static str = "kept";
+    const RESCALE: Rescale = Rescale::ByKey;
+
+    fn process(&mut self, batch: Vec<u64>, _: &mut Output<()>) -> Result<(), OperatorError> {
+        for number in batch {
+            self.kept.insert(key(number), Kinds::of(number));
+            if number % 10 == 1 {
+                self.kept.remove(&key(number - 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, cut: Cut) -> Result<Prepared, OperatorError> {
+        Ok(self.kept.prepare(cut))
+    }
+
+    fn changes(&mut self, cut: Cut) -> Result<Option<WriteState>, OperatorError> {
+        Ok(self.kept.changes(cut))
+    }
+
+    fn loader(&self) -> Option<Loader> {
+        Some(self.kept.loader(&self.context))
+    }
+
+    fn loaded(&mut self, state: Loaded) -> Result<(), OperatorError> {
+        self.kept.take(state)
+    }
+
+    fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
+        self.kept.clear();
+        Ok(())
+    }
+}
+
+fn region_that_keeps(upstream: &Upstream) -> Region {
+    let mut graph = Region::builder("kept");
+    let source = numbers(upstream, &mut graph);
+    graph.end("kept", source, |context| Kept {
+        context,
+        kept: KeyedState::new().incremental(),
+    });
+    graph.build().unwrap()
+}
+
+/// Numbers up to 1,001, and then a few more: the last cut holds what has changed since the one before.
+#[actix::test]
+async fn keyed_state_is_exported_with_its_groups_whatever_its_keys_and_values_are() {
+    let upstream = Upstream::new(u64::MAX, 1_001);
+    let mut place = Place::with(|_| region_that_keeps(&upstream));
+    place.period = None;
+    place.lease = LIMIT;
+    let coordinator = place.coordinator();
+    let mut events = coordinator.events();
+    let worker = place.worker(&coordinator);
+    comes_into(&mut events, RegionState::Processing).await;
+    for end in [1_001, 1_005] {
+        upstream.release_to(end);
+        upstream.produced(end).await;
+        coordinator.cut().await.unwrap();
+        cut_completed(&mut events).await;
+    }
+    worker.stop();
+    coordinator.halt().await;
+
+    let store = FileStore::open(place.data()).unwrap();
+    let archive = Archive::open(Arc::new(store) as Arc<dyn CheckpointStore>).unwrap();
+    let overview = archive.overview().unwrap();
+    let parts = overview.cuts[0].manifest.as_ref().unwrap().parts();
+    let parts = parts
+        .filter(|part| part.instance.operator == "kept")
+        .count();
+    assert_eq!(parts, 2, "the second cut says what has changed");
+
+    for (cut, end) in [(0, 1_005), (1, 1_001)] {
+        let mut lines = Vec::new();
+        let seq = overview.cuts[cut].seq;
+        let exported = archive.export(Some(seq), Some("kept"), &mut lines).unwrap();
+        let mut values = BTreeMap::new();
+        for line in String::from_utf8(lines).unwrap().lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert!(line["group"].as_u64().unwrap() < u64::from(KEY_GROUPS));
+            assert_eq!(
+                (&line["operator"], &line["index"]),
+                (&json!("kept"), &json!(0))
+            );
+            let number = line["key"][0].as_u64().unwrap();
+            assert_eq!(line["key"], json!([number, format!("n{number}")]));
+            values.insert(number, line["value"].clone());
+        }
+        assert_eq!(exported.lines, values.len() as u64);
+        let kept = (0..end).filter(|number| number % 10 != 0 || number + 1 == end);
+        let truth: BTreeMap<u64, Value> = kept.map(|n| (n, Kinds::exported(n))).collect();
+        assert_eq!(values, truth);
+    }
+}
+
 #[actix::test]
 async fn a_region_is_set_back_by_hand_when_nobody_lives_and_goes_on_from_there() {
     let (folder, process, archive) = after_two_cuts(false).await;
@@ -215,6 +369,7 @@ async fn a_store_is_another_regions_only_after_it_was_adopted() {
     let adoption = Adoption {
         region: Some("renamed".to_owned()),
         graph: Some(place.fingerprint()),
+        ..Adoption::default()
     };
     let record = archive.adopt(&adoption, &[]).unwrap();
     assert_eq!(record.region, "renamed");

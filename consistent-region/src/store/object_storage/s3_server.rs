@@ -1,31 +1,82 @@
-//! Against a server in this process that speaks the part of S3's API that is used.
+//! A server in this process that speaks the part of S3's API that is used.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-
-use super::super::contract;
-use super::ObjectStorageStore;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Objects = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// Serves the bucket `bucket` until the test's process ends.
-fn serve() -> (String, Objects) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let objects = Objects::default();
-    let shared = Arc::clone(&objects);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let objects = Arc::clone(&shared);
-            std::thread::spawn(move || {
-                let _ = answer(&stream, &objects);
-            });
-        }
-    });
-    (url, objects)
+/// A server for tests that speaks as much of S3's API as
+/// [`ObjectStorageStore`](super::ObjectStorageStore) uses, on a port of this host (feature `testing`). It
+/// keeps objects in memory, has every bucket that is asked for, and wants requests signed, by whatever
+/// key. Dropping it ends it.
+#[derive(Debug)]
+pub struct S3Server {
+    address: SocketAddr,
+    objects: Objects,
+    ended: Arc<AtomicBool>,
+}
+
+impl S3Server {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When there is no port for it.
+    pub fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let server = Self {
+            address: listener.local_addr()?,
+            objects: Objects::default(),
+            ended: Arc::default(),
+        };
+        let (objects, ended) = (Arc::clone(&server.objects), Arc::clone(&server.ended));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if ended.load(Ordering::SeqCst) {
+                    return;
+                }
+                let objects = Arc::clone(&objects);
+                std::thread::spawn(move || {
+                    // Who has gone wants no answer.
+                    let _ = answer(&stream, &objects);
+                });
+            }
+        });
+        Ok(server)
+    }
+
+    /// The options by which a store reaches it, as [`ObjectStorageStore::open`] takes them; in capital
+    /// letters, they are the environment of `lockkeeper-region`.
+    ///
+    /// [`ObjectStorageStore::open`]: super::ObjectStorageStore::open
+    #[must_use]
+    pub fn options(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("aws_endpoint", format!("http://{}", self.address)),
+            ("aws_allow_http", "true".to_owned()),
+            ("aws_region", "eu-central-1".to_owned()),
+            ("aws_access_key_id", "key".to_owned()),
+            ("aws_secret_access_key", "secret".to_owned()),
+            ("aws_disable_bulk_delete", "true".to_owned()),
+        ]
+    }
+
+    /// The names of all objects, each as `bucket/key`.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        lock(&self.objects).keys().cloned().collect()
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        // Wakes the thread that listens.
+        let _ = TcpStream::connect(self.address);
+    }
 }
 
 /// One request a connection.
@@ -34,7 +85,9 @@ fn answer(mut stream: &TcpStream, objects: &Objects) -> io::Result<()> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    let (Some(method), Some(target)) = (words.next(), words.next()) else {
+        return Ok(());
+    };
     let (mut length, mut only_new, mut signed) = (0, false, false);
     loop {
         let mut header = String::new();
@@ -43,7 +96,7 @@ fn answer(mut stream: &TcpStream, objects: &Objects) -> io::Result<()> {
             break;
         };
         match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.parse().unwrap(),
+            "content-length" => length = value.parse().map_err(io::Error::other)?,
             "if-none-match" => only_new = value == "*",
             "authorization" => signed = value.starts_with("AWS4-HMAC-SHA256 "),
             _ => {}
@@ -52,8 +105,8 @@ fn answer(mut stream: &TcpStream, objects: &Objects) -> io::Result<()> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let key = path.trim_start_matches("/bucket").trim_start_matches('/');
-    let mut objects = objects.lock().unwrap();
+    let key = path.trim_start_matches('/');
+    let mut objects = lock(objects);
     let (status, content) = match method.as_str() {
         _ if !signed => ("403 Forbidden", Vec::new()),
         "PUT" if only_new && objects.contains_key(key) => ("412 Precondition Failed", Vec::new()),
@@ -61,7 +114,7 @@ fn answer(mut stream: &TcpStream, objects: &Objects) -> io::Result<()> {
             objects.insert(key.to_owned(), body);
             ("200 OK", Vec::new())
         }
-        "GET" if query.contains("list-type=2") => ("200 OK", list(&objects, query)),
+        "GET" if query.contains("list-type=2") => ("200 OK", list(&objects, key, query)),
         "GET" => match objects.get(key) {
             Some(bytes) => ("200 OK", bytes.clone()),
             None => ("404 Not Found", Vec::new()),
@@ -82,40 +135,44 @@ fn answer(mut stream: &TcpStream, objects: &Objects) -> io::Result<()> {
     stream.write_all(&content)
 }
 
-fn list(objects: &BTreeMap<String, Vec<u8>>, query: &str) -> Vec<u8> {
+/// Keys are `bucket/key` here, and without the bucket in an answer.
+fn list(objects: &BTreeMap<String, Vec<u8>>, bucket: &str, query: &str) -> Vec<u8> {
     let parameter = |pair: &str| pair.strip_prefix("prefix=").map(|p| p.replace("%2F", "/"));
     let prefix = query.split('&').find_map(parameter).unwrap_or_default();
-    let found = objects.iter().filter(|(key, _)| key.starts_with(&prefix));
-    let entries: String = found
-        .map(|(key, bytes)| {
+    let bucket = format!("{}/", bucket.trim_end_matches('/'));
+    let in_bucket = |(key, bytes): (&String, &Vec<u8>)| {
+        let key = key.strip_prefix(&bucket)?;
+        key.starts_with(&prefix).then(|| {
             format!(
                 "<Contents><Key>{key}</Key><Size>{}</Size><ETag>\"1\"</ETag>\
                  <LastModified>2024-01-01T00:00:00.000Z</LastModified></Contents>",
                 bytes.len()
             )
         })
-        .collect();
+    };
+    let entries: String = objects.iter().filter_map(in_bucket).collect();
     format!("<ListBucketResult>{entries}</ListBucketResult>").into_bytes()
 }
 
-#[test]
-fn the_api_of_s3_keeps_the_contract() {
-    let (endpoint, objects) = serve();
-    let options = [
-        ("aws_endpoint", endpoint.as_str()),
-        ("aws_allow_http", "true"),
-        ("aws_region", "eu-central-1"),
-        ("aws_access_key_id", "key"),
-        ("aws_secret_access_key", "secret"),
-        ("aws_disable_bulk_delete", "true"),
-    ];
-    let store = ObjectStorageStore::open("s3://bucket/regions/orders", options).unwrap();
-    contract::all(&store.with_chunk_bytes(1024 * 1024));
-    let objects = objects.lock().unwrap();
-    let is_ours = |key: &String| key.starts_with("regions/orders/objects/");
-    assert!(
-        !objects.is_empty() && objects.keys().all(is_ours),
-        "{:?}",
-        objects.keys()
-    );
+fn lock(objects: &Objects) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+    objects.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::contract;
+    use super::super::ObjectStorageStore;
+    use super::*;
+
+    #[test]
+    fn the_api_of_s3_keeps_the_contract() {
+        let server = S3Server::start().unwrap();
+        let options = server.options();
+        let options = options.iter().map(|(name, value)| (*name, value.as_str()));
+        let store = ObjectStorageStore::open("s3://bucket/regions/orders", options).unwrap();
+        contract::all(&store.with_chunk_bytes(1024 * 1024));
+        let names = server.names();
+        let is_ours = |key: &String| key.starts_with("bucket/regions/orders/objects/");
+        assert!(!names.is_empty() && names.iter().all(is_ours), "{names:?}");
+    }
 }
