@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockkeeper_fencing::guard::{EpochGuard, Guarded, highest_fence};
+use lockkeeper_core::token::Lineage;
+use lockkeeper_fencing::guard::{EpochGuard, GuardError, Guarded, adopt_lineage, highest_fence};
 use serde::{Deserialize, Serialize};
 
 use super::{Archive, ArchiveError};
@@ -59,6 +60,9 @@ pub struct Adoption {
     pub region: Option<String>,
     /// The fingerprint of the program's graph, as the refusal shows it.
     pub graph: Option<u64>,
+    /// The lineage of the coordination store that elects the region's coordinators, as the refusal shows
+    /// it.
+    pub lineage: Option<Lineage>,
 }
 
 impl Archive {
@@ -107,10 +111,11 @@ impl Archive {
         })
     }
 
-    /// Gives the store to a region of another name, or to a program with another graph: both are
-    /// refused at start otherwise. State goes to the operators of the same name; an operator that
-    /// has none begins empty, and state of one that is gone is dropped with its cut. Whether that
-    /// makes sense only a person can know.
+    /// Gives the store to a region of another name, to a program with another graph, or to the
+    /// coordinators of another coordination store: all are refused at start otherwise. State goes to
+    /// the operators of the same name; an operator that has none begins empty, and state of one that is
+    /// gone is dropped with its cut. Whether that makes sense, and whether no coordinator of a former
+    /// coordination store is left, only a person can know.
     ///
     /// # Errors
     /// [`ArchiveError::Alive`] and [`ArchiveError::Overtaken`].
@@ -119,7 +124,7 @@ impl Archive {
         adoption: &Adoption,
         assume_dead: &[String],
     ) -> Result<Record, ArchiveError> {
-        self.change(assume_dead, |record| {
+        let record = self.change(assume_dead, |record| {
             if let Some(region) = &adoption.region {
                 record.region.clone_from(region);
             }
@@ -129,7 +134,25 @@ impl Archive {
                 record.placement.clear();
             }
             Ok(())
-        })
+        })?;
+        // Last: the epochs of the adopted one count from the highest term on, which is this change's.
+        if let Some(lineage) = adoption.lineage {
+            self.adopt_lineage(lineage)?;
+        }
+        Ok(record)
+    }
+
+    /// Whichever lineage counts now: nobody of it lives.
+    fn adopt_lineage(&self, adopted: Lineage) -> Result<(), ArchiveError> {
+        let log = self.log.as_ref();
+        let above = match adopt_lineage(log, adopted, adopted) {
+            Err(GuardError::LineageChanged { found: former, .. }) => {
+                adopt_lineage(log, former, adopted)
+            }
+            other => other,
+        };
+        above?;
+        Ok(())
     }
 
     /// Publishes the newest record with a change.

@@ -20,7 +20,7 @@ pub(super) use self::messages::{Command, CommandKind, Halt, Lead, Revoke};
 use super::event::{Action, CommandRefused, Event, RequestId};
 use super::handle::CoordinatorEnd;
 use super::machine::Machine;
-use super::publisher::{EnterError, Ours, Over, Publisher};
+use super::publisher::{EnterError, Mandate, Ours, Over, Publisher};
 use super::scribe::Scribe;
 use super::settings::CoordinatorSettings;
 use super::status::{RegionEvent, RegionStatus};
@@ -134,7 +134,7 @@ impl RegionCoordinator {
         }
     }
 
-    fn enter(&mut self, term: Option<u64>, ctx: &mut Context<Self>) {
+    fn enter(&mut self, mandate: Mandate, ctx: &mut Context<Self>) {
         self.leave();
         self.entering += 1;
         let entering = self.entering;
@@ -144,7 +144,7 @@ impl RegionCoordinator {
             structure: self.settings.shape.structure,
         };
         let (store, hook) = (Arc::clone(&self.store), self.hook.clone());
-        let enter = spawn_blocking(move || Publisher::enter(store, term, &ours, hook));
+        let enter = spawn_blocking(move || Publisher::enter(store, mandate, &ours, hook));
         ctx.spawn(
             wrap_future(enter).map(move |entered, actor: &mut Self, ctx| {
                 if actor.entering != entering {
@@ -222,7 +222,7 @@ impl RegionCoordinator {
             Leadership::Alone => {
                 ctx.run_later(ENTER_AGAIN, |actor, ctx| {
                     if actor.term.is_none() {
-                        actor.enter(None, ctx);
+                        actor.enter(Mandate::Alone, ctx);
                     }
                 });
             }
@@ -424,7 +424,7 @@ impl Actor for RegionCoordinator {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(WATCH_PROCESSES, Self::watch_processes);
         if matches!(self.leadership, Leadership::Alone) {
-            self.enter(None, ctx);
+            self.enter(Mandate::Alone, ctx);
         }
     }
 

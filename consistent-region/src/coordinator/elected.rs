@@ -1,6 +1,6 @@
 //! A coordinator that contends for the leadership of its region (feature `remote`).
 //!
-//! On a grant it begins a term whose number is the token's epoch, opens its endpoint under the
+//! On a grant it begins the token's term, opens its endpoint under the
 //! token and confirms the endpoint's address; on a revocation it answers nobody any more. When its
 //! term ends by the store (a higher term has been there, a write of unknown outcome) or by its own
 //! deadline, it gives the leadership up and contends anew.
@@ -67,6 +67,12 @@ impl ElectedCoordinator {
     /// Epochs of the election must be above every term that the store has seen: a store that is
     /// older than its election's folder needs
     /// [`highest_fence`](lockkeeper_fencing::guard::highest_fence) at the election's start.
+    ///
+    /// The store keeps which coordination store its terms come from. One that was replaced or
+    /// restored is refused ([`CoordinatorEnd::Unusable`]) until a person has said that no coordinator of
+    /// the former one is left: by `lockkeeper-region adopt`, which is
+    /// [`Archive::adopt`](crate::archive::Archive::adopt). So an
+    /// election in memory is not for a store that outlives its process.
     ///
     /// # Errors
     /// See [`StartElectedError`].
@@ -146,7 +152,7 @@ impl LeaderContender for Contender {
         let this = self.clone();
         Box::pin(async move {
             *lock(&this.deadline) = Some(deadline);
-            this.handle.grant(token.epoch).await;
+            this.handle.grant_with(token).await;
             this.server.set_token(token);
             this.token.send_replace(Some(token));
             let address = this.server.address().to_string();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context};
 use futures_util::stream;
+use lockkeeper_core::token::FencingToken;
 use tokio::sync::{broadcast, oneshot, watch};
 
 #[cfg(feature = "remote")]
@@ -13,6 +14,7 @@ use super::actor::{
     Command, CommandKind, Halt, Lead, Leadership, Parts, RegionCoordinator, Revoke,
 };
 use super::event::CommandRefused;
+use super::publisher::Mandate;
 use super::settings::{CoordinatorSettings, SettingsError};
 use super::status::{RegionEvent, RegionState, RegionStatus};
 use crate::link::local::LocalCoordinator;
@@ -39,7 +41,8 @@ pub enum CoordinatorEnd {
     StoreFailed(String),
     /// The leadership's deadline has passed before it was renewed.
     DeadlinePassed,
-    /// The store holds another region, another graph, or what this version can't read.
+    /// The store holds another region, another graph, what this version can't read, or terms of another
+    /// coordination store.
     Unusable(String),
 }
 
@@ -280,10 +283,18 @@ impl CoordinatorHandle {
         answered.await.unwrap_or(Err(CommandRefused::NotLeading))
     }
 
-    /// Begins the term of a leadership: `term` is the epoch of its token, and must be above every
+    /// Begins the term of a leadership that has no token: `term` must be above every
     /// term that this store has seen ([`highest_fence`](lockkeeper_fencing::guard::highest_fence)).
     pub async fn grant(&self, term: u64) {
-        let _ = self.address.send(Lead { term }).await;
+        let _ = self.address.send(Lead(Mandate::Term(term))).await;
+    }
+
+    /// Begins the term of a token's leadership, whose number is the token's epoch, until the region was
+    /// given to the coordination store of another [`Lineage`](lockkeeper_core::token::Lineage); then it
+    /// is higher. A token of a lineage that the region was not given to ends the coordinator as
+    /// [`Unusable`](CoordinatorEnd::Unusable).
+    pub async fn grant_with(&self, token: FencingToken) {
+        let _ = self.address.send(Lead(Mandate::Token(token))).await;
     }
 
     /// The leadership is over: from now on everybody is refused.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use lockkeeper_core::token::{FencingToken, Lineage};
 use lockkeeper_fencing::guard::{
     EpochGuard, GuardError, Guarded, ManifestId, Unusable, highest_fence,
 };
@@ -42,6 +43,17 @@ pub(crate) struct Ours {
     pub(crate) structure: u64,
 }
 
+/// What gives a coordinator its term.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mandate {
+    /// Nothing: the next free one is taken, which is right only where nothing else hands out terms.
+    Alone,
+    /// Somebody who knows which terms were used.
+    Term(u64),
+    /// An election: the store keeps whose epochs count.
+    Token(FencingToken),
+}
+
 /// How a term can't begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -73,6 +85,23 @@ pub enum EnterError {
         ours: u64,
         /// The store's.
         theirs: u64,
+    },
+    /// The coordination store (lease files, ZooKeeper, etcd, …) is another one than that of the
+    /// coordinators before: it was replaced, or restored. Its epochs may be lower than theirs, and
+    /// whether they are gone only a person can know. Nothing was changed.
+    #[error(
+        "the leadership is of lineage {found}, and the terms in {location} are of lineage {expected}: \
+         the coordination store was replaced or restored; make sure that no coordinator of the former \
+         one is left, then give the region to the new one by `lockkeeper-region adopt --lineage {found} \
+         STORE`"
+    )]
+    LineageChanged {
+        /// The region's store.
+        location: String,
+        /// The lineage of the store's terms.
+        expected: Lineage,
+        /// That of the leadership.
+        found: Lineage,
     },
     /// A newer version of this crate wrote the log.
     #[error("the newest entry of the log can't be read: {0}")]
@@ -112,20 +141,31 @@ pub(crate) enum Over {
 }
 
 impl Publisher {
-    /// Begins a term: fences the former ones out, reads what they left. Without a `term` the next
-    /// free one is taken: right only where nothing else hands out terms.
+    /// Begins a term: fences the former ones out, reads what they left.
     pub(crate) fn enter(
         store: Arc<dyn CheckpointStore>,
-        term: Option<u64>,
+        mandate: Mandate,
         ours: &Ours,
         hook: Hook,
     ) -> Result<(Self, u64, Beginning), EnterError> {
         let log = store.guard_store()?;
-        let term = match term {
-            Some(term) => term,
-            None => highest_fence(log.as_ref())? + 1,
+        let announced = match mandate {
+            Mandate::Alone => {
+                let term = highest_fence(log.as_ref())? + 1;
+                EpochGuard::announce(log, term)
+            }
+            Mandate::Term(term) => EpochGuard::announce(log, term),
+            Mandate::Token(token) => EpochGuard::announce_with(log, &token),
         };
-        let entering = led(EpochGuard::announce(log, term)?)?;
+        let announced = announced.map_err(|error| match error {
+            GuardError::LineageChanged { expected, found } => EnterError::LineageChanged {
+                location: store.location(),
+                expected,
+                found,
+            },
+            error => error.into(),
+        });
+        let entering = led(announced?)?;
         if let Some(newest) = entering.chain().newest()
             && let Some(bytes) = entering.read(newest)?
         {
@@ -137,6 +177,7 @@ impl Publisher {
                 .map(|_| ())
                 .map_err(|error| Unusable(error.to_string()))
         })?)?;
+        let term = guard.epoch();
         let unusable_entries = u64::try_from(guard.base().left_out.len()).unwrap_or(u64::MAX);
         let publisher = Self {
             store,

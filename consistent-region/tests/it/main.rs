@@ -12,6 +12,8 @@ mod finished;
 mod full;
 mod graphs;
 mod host;
+#[cfg(feature = "remote")]
+mod lineage;
 mod numbers;
 mod one_process;
 mod permits;

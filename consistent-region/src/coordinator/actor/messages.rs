@@ -6,15 +6,14 @@ use tokio::sync::oneshot;
 use super::{Answer, RegionCoordinator};
 use crate::coordinator::event::{CommandRefused, Event};
 use crate::coordinator::handle::CoordinatorEnd;
+use crate::coordinator::publisher::Mandate;
 use crate::coordinator::scribe::Written;
 use crate::link::local::CoordinatorRequest;
 
-/// Begin this term.
+/// Begin a term.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::coordinator) struct Lead {
-    pub(in crate::coordinator) term: u64,
-}
+pub(in crate::coordinator) struct Lead(pub(in crate::coordinator) Mandate);
 
 /// The leadership is over.
 #[derive(Message)]
@@ -111,9 +110,9 @@ impl Handler<Command> for RegionCoordinator {
 impl Handler<Lead> for RegionCoordinator {
     type Result = ();
 
-    fn handle(&mut self, Lead { term }: Lead, ctx: &mut Self::Context) {
+    fn handle(&mut self, Lead(mandate): Lead, ctx: &mut Self::Context) {
         self.ended.send_replace(None);
-        self.enter(Some(term), ctx);
+        self.enter(mandate, ctx);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::coordinator::publisher::{Ours, Outcome, Publisher};
+use crate::coordinator::publisher::{Mandate, Ours, Outcome, Publisher};
 use crate::coordinator::record::{ENTRY_FORMAT, Entry, Record, Retained};
 use crate::manifest::{MANIFEST_FORMAT, Manifest};
 use crate::store::{Encoding, verify};
@@ -52,7 +52,8 @@ impl Region {
             structure: 7,
         };
         let shared = Arc::clone(&store) as Arc<dyn CheckpointStore>;
-        let (publisher, term, _) = Publisher::enter(shared, None, &ours, Hook::default()).unwrap();
+        let entered = Publisher::enter(shared, Mandate::Alone, &ours, Hook::default());
+        let (publisher, term, _) = entered.unwrap();
         let record = Record {
             region: "region".to_owned(),
             graph: 7,
