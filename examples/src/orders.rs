@@ -14,6 +14,7 @@ pub mod database;
 pub mod embedded;
 pub mod job;
 pub mod judge;
+mod kept;
 pub mod node;
 pub mod options;
 pub mod outcome;

@@ -12,7 +12,7 @@ use lockkeeper_consistent_region::coordinator::{
 use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::link::remote::RemoteLink;
 use lockkeeper_consistent_region::point::Hook;
-use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
+use lockkeeper_consistent_region::store::CheckpointStore;
 use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
 use lockkeeper_core::RpcService;
 use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderElectionService};
@@ -64,7 +64,7 @@ impl Node {
         let Orders { hook, finish } = armed::read_orders(armed::report_source());
         Ok(Self {
             region: job.graph()?,
-            store: Arc::new(FileStore::open(job.store())?),
+            store: Arc::new(job.open_store()?),
             hook,
             finish,
             job,

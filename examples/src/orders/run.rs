@@ -90,11 +90,11 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
         Some(server) => vec![server.address().to_string()],
         None => options.canal.clone(),
     };
-    write_job(options, &data, addresses, table.clone())?;
+    let job = write_job(options, &data, addresses, table.clone(), begun)?;
     write_truth(options, &data, table)?;
     let cluster = Cluster::start(&data, options.workers, plan(options)?)?;
     let (end, measured) = cluster
-        .run(announce(), show_progress(!options.no_chaos))
+        .run(announce(job), show_progress(!options.no_chaos))
         .await?;
     if let Some(server) = embedded {
         server.stop();
@@ -198,7 +198,8 @@ fn write_job(
     data: &Path,
     canal: Vec<String>,
     table: TableName,
-) -> anyhow::Result<()> {
+    begun: bool,
+) -> anyhow::Result<Job> {
     let job = Job {
         data: data.to_owned(),
         canal,
@@ -214,10 +215,14 @@ fn write_job(
         sabotage: options.sabotage,
         workers: options.workers,
     };
-    Ok(std::fs::write(
-        data.join("job.json"),
-        serde_json::to_vec_pretty(&job)?,
-    )?)
+    if begun {
+        job.open_store()?;
+    } else {
+        job.make_store()?;
+    }
+    let text = serde_json::to_vec_pretty(&job)?;
+    std::fs::write(data.join("job.json"), text)?;
+    Ok(job)
 }
 
 /// The same for a job that goes on, another for every other job.
@@ -270,9 +275,14 @@ fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
 }
 
 /// Tells on standard output when rows may be written, and of each cut.
-fn announce() -> impl FnMut(&Report) {
+fn announce(job: Job) -> impl FnMut(&Report) {
     let mut ready = false;
     move |report| match report {
+        Report::Leader { .. } => {
+            if let Err(error) = job.remember_that_it_ran() {
+                tracing::warn!(%error, "a loss of the checkpoints may go unnoticed");
+            }
+        }
         Report::Subscribed if !std::mem::replace(&mut ready, true) => println!("ready"),
         Report::Cut { seq, .. } => println!("cut {seq}"),
         _ => {}
