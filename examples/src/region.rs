@@ -13,6 +13,7 @@ use lockkeeper_consistent_region::archive::{Adoption, Archive, ArchiveError};
 use lockkeeper_consistent_region::protocol::InstanceId;
 use lockkeeper_consistent_region::source::commands::{SKIP_LIMIT, Skip, Skipped, SourceCommands};
 use lockkeeper_consistent_region::store::CheckpointStore;
+use lockkeeper_core::token::Lineage;
 use serde::Serialize;
 
 /// The command line.
@@ -72,14 +73,19 @@ enum Command {
         #[command(flatten)]
         change: Change,
     },
-    /// Gives the store to a region of another name, or to a program with another graph
+    /// Gives the store to a region of another name, to a program with another graph, or to the
+    /// coordinators of another coordination store
     Adopt {
         /// The region's new name
-        #[arg(long, required_unless_present = "graph")]
+        #[arg(long, required_unless_present_any = ["graph", "lineage"])]
         region: Option<String>,
         /// Fingerprint of the program's graph: 16 hexadecimal digits, as the refusal shows them
         #[arg(long, value_parser = fingerprint)]
         graph: Option<u64>,
+        /// Lineage of the coordination store, as the refusal shows it; first make sure that no
+        /// coordinator of the former one is left
+        #[arg(long, value_parser = lineage)]
+        lineage: Option<Lineage>,
         #[command(flatten)]
         change: Change,
     },
@@ -113,6 +119,11 @@ struct Change {
 
 fn fingerprint(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text, 16).map_err(|error| error.to_string())
+}
+
+fn lineage(text: &str) -> Result<Lineage, String> {
+    let bits = u128::from_str_radix(text, 16).map_err(|error| error.to_string())?;
+    Ok(Lineage::new(bits))
 }
 
 fn instance(text: &str) -> Result<InstanceId, String> {
@@ -245,11 +256,13 @@ fn carry_out(options: &Options, output: &mut dyn Write) -> Result<Ending, Failur
         Command::Adopt {
             region,
             graph,
+            lineage,
             change,
         } => {
             let adoption = Adoption {
                 region: region.clone(),
                 graph: *graph,
+                lineage: *lineage,
             };
             let record = archive(&change.store)?.adopt(&adoption, &change.assume_dead)?;
             show(json, output, &record, |output| {
@@ -257,7 +270,11 @@ fn carry_out(options: &Options, output: &mut dyn Write) -> Result<Ending, Failur
                 writeln!(
                     output,
                     "the store is region {region}'s, with graph {graph:016x}"
-                )
+                )?;
+                match lineage {
+                    Some(lineage) => writeln!(output, "its coordinators are of lineage {lineage}"),
+                    None => Ok(()),
+                }
             })?;
         }
         Command::Skip {

@@ -4,7 +4,9 @@
 mod counter;
 mod leader;
 mod migration;
+mod orders;
 mod pages;
+mod region;
 mod support;
 mod to_kafka;
 mod word_count;
