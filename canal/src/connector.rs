@@ -12,6 +12,7 @@ mod connection;
 mod connectors;
 mod delivery;
 mod driver;
+mod measure;
 mod rows;
 mod settings;
 mod simple;
@@ -25,10 +26,12 @@ pub(crate) use backoff::Backoff;
 pub use builder::CanalConnectorBuilder;
 pub use cluster::ClusterCanalConnector;
 pub use connectors::CanalConnectors;
+#[cfg(feature = "sql")]
+pub(crate) use driver::decode_error;
 pub use rows::{DeadRow, DecodedBatch, DecodedChange, DecodedRow, OnDecodeError, RowDecoding};
 pub use settings::CanalConnectorSettings;
 pub use simple::SimpleCanalConnector;
-#[cfg(feature = "mq")]
+#[cfg(any(feature = "mq", feature = "sql"))]
 pub(crate) use simple::first_epoch;
 pub use stall::{BinlogAnswer, BinlogPosition, BinlogProbe};
 pub use status::{ConnectorEnd, ConnectorState, ConnectorStatus};

@@ -17,7 +17,7 @@ pub use kind::{EntryType, EventType};
 
 use crate::error::CanalError;
 use crate::protocol::generated::entry as wire;
-use crate::row::RowChange;
+use crate::row::{Content, RowChange};
 
 /// One entry: its header is decoded, its content is not.
 ///
@@ -28,7 +28,8 @@ use crate::row::RowChange;
 pub struct Entry {
     destination: Arc<str>,
     raw: Bytes,
-    header: wire::Header,
+    /// Shared with the changes that are read from the entry.
+    header: Arc<wire::Header>,
     entry_type: EntryType,
     content: Bytes,
 }
@@ -46,7 +47,7 @@ impl Entry {
             ))
         })?;
         let entry_type = EntryType::from_wire(entry.entry_type);
-        let header = entry.header.unwrap_or_default();
+        let header = Arc::new(entry.header.unwrap_or_default());
         Ok(Self {
             destination,
             raw,
@@ -136,9 +137,9 @@ impl Entry {
         if self.entry_type != EntryType::RowData {
             return Ok(None);
         }
-        let change = wire::RowChange::decode(self.content.clone())
+        let content = Content::decode(self.content.clone())
             .map_err(|error| self.malformed("row change", &error))?;
-        Ok(Some(RowChange::new(self.clone(), change)))
+        Ok(Some(RowChange::new(self.clone(), content)))
     }
 
     /// The database's number of the transaction that ends here. `None` if the entry is no
@@ -161,7 +162,7 @@ impl Entry {
         EntryFingerprint::of(self)
     }
 
-    fn malformed(&self, what: &str, error: &prost::DecodeError) -> CanalError {
+    fn malformed(&self, what: &str, error: &dyn fmt::Display) -> CanalError {
         CanalError::Protocol(format!(
             "the {what} at {} of `{}` cannot be decoded: {error}",
             self.position(),

@@ -1,6 +1,7 @@
 //! Rows and statements: the contents of [`EntryType::RowData`](crate::EntryType::RowData).
 
 mod column;
+mod content;
 mod deserializer;
 mod error;
 mod mysql_type;
@@ -15,8 +16,10 @@ use serde::Deserialize;
 pub use column::{Column, Columns};
 pub use error::RowError;
 
+use content::Image;
+pub(crate) use content::{Content, rows_in};
+
 use crate::entry::{Entry, EventType};
-use crate::protocol::generated::entry as wire;
 
 /// The content of one rows event or statement.
 ///
@@ -40,7 +43,7 @@ use crate::protocol::generated::entry as wire;
 #[derive(Clone)]
 pub struct RowChange {
     entry: Entry,
-    change: wire::RowChange,
+    content: Content,
 }
 
 /// What a [`RowChange`] brings.
@@ -60,8 +63,8 @@ pub enum ChangeKind {
 }
 
 impl RowChange {
-    pub(crate) fn new(entry: Entry, change: wire::RowChange) -> Self {
-        Self { entry, change }
+    pub(crate) fn new(entry: Entry, content: Content) -> Self {
+        Self { entry, content }
     }
 
     /// The entry it was in: destination, position, schema and table.
@@ -71,18 +74,18 @@ impl RowChange {
 
     /// The kind of change in the server's words. [`kind`](Self::kind) says what it means.
     pub fn event_type(&self) -> EventType {
-        EventType::from_wire(self.change.event_type)
+        EventType::from_wire(self.content.event_type())
     }
 
     /// What it brings. Servers 1.1.5 and 1.1.6 do not mark every schema change as one, and mark
     /// CREATE DATABASE as a query: both the type and the mark are looked at.
     pub fn kind(&self) -> ChangeKind {
         let event_type = self.event_type();
-        if self.change.is_ddl.unwrap_or(false) || event_type.is_schema_change() {
+        if self.content.is_ddl() || event_type.is_schema_change() {
             ChangeKind::SchemaChange
-        } else if event_type.has_rows() && !self.change.row_datas.is_empty() {
+        } else if event_type.has_rows() && self.content.len() > 0 {
             ChangeKind::Rows
-        } else if !self.change.sql.is_empty() {
+        } else if !self.content.sql().is_empty() {
             ChangeKind::Statement
         } else {
             ChangeKind::Other
@@ -91,26 +94,25 @@ impl RowChange {
 
     /// The statement's text; empty for rows.
     pub fn sql(&self) -> &str {
-        &self.change.sql
+        self.content.sql()
     }
 
     /// The database that was current when a statement ran.
     pub fn ddl_schema_name(&self) -> &str {
-        &self.change.ddl_schema_name
+        self.content.ddl_schema_name()
     }
 
     /// A property, such as those of XA transactions.
     pub fn property(&self, key: &str) -> Option<&str> {
-        self.change
-            .props
-            .iter()
-            .find(|pair| pair.key == key)
-            .map(|pair| pair.value.as_str())
+        self.content.property(key)
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.raw().len()
+        match self.kind() {
+            ChangeKind::Rows => self.content.len(),
+            _ => 0,
+        }
     }
 
     /// Whether there are no rows, as in every statement.
@@ -120,7 +122,7 @@ impl RowChange {
 
     /// The rows as they came: every column as text.
     pub fn raw_rows(&self) -> impl ExactSizeIterator<Item = RawRow<'_>> {
-        self.raw().iter().map(|row| RawRow { row })
+        (0..self.len()).map(|index| RawRow::of(&self.content, index))
     }
 
     /// The rows, decoded by serde: a struct's fields are filled from the columns of the same name.
@@ -148,27 +150,21 @@ impl RowChange {
     pub fn rows<'de, T: Deserialize<'de>>(
         &'de self,
     ) -> impl ExactSizeIterator<Item = Result<Row<'de, T>, RowError>> {
-        self.raw().iter().enumerate().map(move |(index, row)| {
-            let image = |columns: &'de [wire::Column]| {
-                let deserializer = deserializer::RowDeserializer::new(columns);
-                let image = (!columns.is_empty()).then(|| T::deserialize(deserializer));
+        (0..self.len()).map(move |index| {
+            let raw = RawRow::of(&self.content, index);
+            let image = |columns: Columns<'de>| {
+                let image = (!columns.is_empty())
+                    .then(|| T::deserialize(deserializer::RowDeserializer::new(columns)));
                 image
                     .transpose()
                     .map_err(|error: RowError| error.in_row(&self.entry, index))
             };
             Ok(Row {
-                before: image(&row.before_columns)?,
-                after: image(&row.after_columns)?,
-                raw: RawRow { row },
+                before: image(raw.before())?,
+                after: image(raw.after())?,
+                raw,
             })
         })
-    }
-
-    fn raw(&self) -> &[wire::RowData] {
-        match self.kind() {
-            ChangeKind::Rows => &self.change.row_datas,
-            _ => &[],
-        }
     }
 }
 
@@ -206,18 +202,24 @@ impl<'a, T> Row<'a, T> {
 /// One row as it came.
 #[derive(Clone, Copy)]
 pub struct RawRow<'a> {
-    row: &'a wire::RowData,
+    before: Image<'a>,
+    after: Image<'a>,
 }
 
 impl<'a> RawRow<'a> {
+    fn of(content: &'a Content, index: usize) -> Self {
+        let (before, after) = content.row(index);
+        Self { before, after }
+    }
+
     /// The columns as they were; empty for an insert.
     pub fn before(&self) -> Columns<'a> {
-        Columns::new(&self.row.before_columns)
+        Columns::new(self.before)
     }
 
     /// The columns as they are; empty for a delete.
     pub fn after(&self) -> Columns<'a> {
-        Columns::new(&self.row.after_columns)
+        Columns::new(self.after)
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::backoff::Backoff;
 use super::delivery::Desired;
 use super::driver::{Driver, Sink, StallProbe};
+use super::measure::ConnectorMetrics;
 use super::rows::{DecodedBatch, OnDecodeError, RowDecoding, TypedSink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
@@ -191,7 +192,10 @@ impl CanalConnector {
         let (desired, desired_seen) = watch::channel(Desired::Running);
         let (status_shown, status) = watch::channel(ConnectorStatus::new());
         let (first, longest) = (settings.first_back_off, settings.longest_back_off);
+        let destination = connector.identity().destination().to_owned();
         let driver = Driver {
+            metrics: ConnectorMetrics::new(&destination),
+            measured: ConnectorStatus::new(),
             reconnects: Backoff::new(first, longest, settings.reconnect_limit),
             redeliveries: Backoff::new(first, longest, None),
             settings,
@@ -201,7 +205,7 @@ impl CanalConnector {
             status: status_shown,
         };
         Ok(Self {
-            destination: connector.identity().destination().to_owned(),
+            destination,
             desired,
             status,
             start: Some((driver, connector)),

@@ -2,6 +2,7 @@
 //! says.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use super::actor::Batch;
 use super::backoff::Backoff;
 use super::delivery::{Delivery, Desired, Step};
+use super::measure::ConnectorMetrics;
 use super::rows::{Outcome, RowSink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
@@ -27,7 +29,7 @@ use crate::entry::{Entry, Position};
 use crate::error::CanalError;
 use crate::message::{BatchId, Message};
 use crate::role::ClientRole;
-use crate::row::RowError;
+use crate::row::{RowError, rows_in};
 use crate::transaction::{CommittedTransaction, TransactionAssembler};
 
 /// The first pause between two questions while nothing comes.
@@ -77,6 +79,9 @@ pub(super) struct Driver {
     pub(super) probe: Option<StallProbe>,
     pub(super) desired: watch::Receiver<Desired>,
     pub(super) status: watch::Sender<ConnectorStatus>,
+    pub(super) metrics: ConnectorMetrics,
+    /// The status that the metrics have.
+    pub(super) measured: ConnectorStatus,
     pub(super) reconnects: Backoff,
     pub(super) redeliveries: Backoff,
 }
@@ -87,7 +92,9 @@ impl Driver {
     pub(super) async fn run(mut self, mut connector: SimpleCanalConnector) -> ConnectorEnd {
         loop {
             let work = AssertUnwindSafe(self.work(&mut connector)).catch_unwind();
-            let ended = work.await.unwrap_or_else(|panic| {
+            let ended = work.await;
+            self.measure();
+            let ended = ended.unwrap_or_else(|panic| {
                 let text = panic_text(&*panic);
                 tracing::error!(
                     panic = text,
@@ -134,6 +141,13 @@ impl Driver {
         }
     }
 
+    /// Brings the metrics up to the status.
+    fn measure(&mut self) {
+        let status = self.status.borrow();
+        self.metrics.show(&self.measured, &status);
+        self.measured.clone_from(&status);
+    }
+
     fn state(&self, state: ConnectorState) {
         self.status.send_modify(|status| status.state = state);
     }
@@ -165,6 +179,7 @@ impl Driver {
             assembler: TransactionAssembler::new(self.settings.transaction_limit),
             spans: Spans::default(),
             handling: FuturesUnordered::new(),
+            unacknowledged: VecDeque::new(),
             pause: FIRST_PAUSE,
             since: Instant::now(),
             stop_at: None,
@@ -188,6 +203,7 @@ impl Driver {
         self.status.send_modify(|status| {
             status.address = None;
             status.outstanding_batches = 0;
+            status.oldest_since = None;
         });
         ended
     }
@@ -210,16 +226,27 @@ impl Driver {
     ) -> Result<(), Ended> {
         let desired = *self.desired.borrow_and_update();
         self.show(desired, stream);
+        self.measure();
         match stream.delivery.next(desired) {
             Step::Acknowledge(batch) => {
                 connector.ack(batch).await?;
                 stream.delivery.acknowledged(batch);
+                let acknowledged = stream.acknowledged(batch);
+                self.status.send_modify(|status| {
+                    status.acknowledged_batches += acknowledged;
+                    status.oldest_since = stream.oldest_since();
+                });
                 self.redeliveries.reset();
                 Ok(())
             }
             Step::RollBack => {
                 connector.rollback().await?;
                 stream.delivery.rolled_back();
+                stream.unacknowledged.clear();
+                self.status.send_modify(|status| {
+                    status.rollbacks += 1;
+                    status.oldest_since = None;
+                });
                 stream.spans.clear();
                 stream.assembler.clear();
                 let wait = self.redeliveries.failed(fastrand::f64());
@@ -318,6 +345,8 @@ impl Driver {
             stall.reset(now());
         }
         let (id, entries) = (message.id(), message.len());
+        let rows: usize = message.raw_entries().iter().map(|raw| rows_in(raw)).sum();
+        stream.unacknowledged.push_back((id, now()));
         let last = message.raw_entries().last().cloned();
         let position = last
             .and_then(|raw| Entry::decode(message.destination().into(), raw).ok())
@@ -329,6 +358,8 @@ impl Driver {
         self.status.send_modify(|status| {
             status.batches += 1;
             status.entries += u64::try_from(entries).unwrap_or(u64::MAX);
+            status.rows += u64::try_from(rows).unwrap_or(u64::MAX);
+            status.oldest_since = stream.oldest_since();
             status.outstanding_batches += 1;
             status.caught_up = false;
             status.last_execute_time = position.as_ref().map(|position| position.execute_time);
@@ -468,6 +499,8 @@ struct Stream {
     assembler: TransactionAssembler,
     spans: Spans,
     handling: FuturesUnordered<Handling>,
+    /// Batches that are not acknowledged, and since when.
+    unacknowledged: VecDeque<(BatchId, std::time::Instant)>,
     /// Before the next question while nothing comes.
     pause: Duration,
     /// When the subscription stood.
@@ -481,6 +514,24 @@ struct Stream {
 }
 
 impl Stream {
+    /// Forgets the batches up to this one, and says how many they were.
+    fn acknowledged(&mut self, last: BatchId) -> u64 {
+        let mut count = 0;
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|(batch, _)| *batch <= last)
+        {
+            self.unacknowledged.pop_front();
+            count += 1;
+        }
+        count
+    }
+
+    fn oldest_since(&self) -> Option<std::time::Instant> {
+        self.unacknowledged.front().map(|(_, since)| *since)
+    }
+
     /// Waits for a handler's result.
     fn handle(
         &mut self,
@@ -514,7 +565,7 @@ fn ask(probe: &Arc<dyn BinlogProbe>, limit: Duration) -> Probing {
 }
 
 /// The row that a handler could not decode, if that is what went wrong: it never will.
-fn decode_error(
+pub(crate) fn decode_error(
     error: Box<dyn std::error::Error + Send + Sync>,
 ) -> Result<CanalError, Box<dyn std::error::Error + Send + Sync>> {
     match error.downcast::<CanalError>() {

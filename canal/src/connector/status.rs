@@ -1,6 +1,6 @@
 //! What a running connector can be asked.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockkeeper_core::status::{StatusSnapshot, StatusSource};
 use tokio::sync::watch;
@@ -65,10 +65,16 @@ pub struct ConnectorStatus {
     pub batches: u64,
     /// Entries in them.
     pub entries: u64,
+    /// Rows in these.
+    pub rows: u64,
     /// Batches whose handler succeeded since the start.
     pub handled_batches: u64,
     /// Batches whose handler failed since the start.
     pub failed_batches: u64,
+    /// Batches that were acknowledged since the start.
+    pub acknowledged_batches: u64,
+    /// Rollbacks since the start: each has everything come again that is not acknowledged.
+    pub rollbacks: u64,
     /// Connections that were opened since the start.
     pub connections: u64,
     /// How often the connector's task panicked and began anew.
@@ -89,6 +95,8 @@ pub struct ConnectorStatus {
     /// Whether the last fetch found nothing, so that the connector has all there is. False while the
     /// server has stalled.
     pub caught_up: bool,
+    /// When the oldest batch was pushed that is not acknowledged.
+    pub(super) oldest_since: Option<Instant>,
 }
 
 impl ConnectorStatus {
@@ -98,6 +106,9 @@ impl ConnectorStatus {
             address: None,
             batches: 0,
             entries: 0,
+            rows: 0,
+            acknowledged_batches: 0,
+            rollbacks: 0,
             handled_batches: 0,
             failed_batches: 0,
             connections: 0,
@@ -109,7 +120,15 @@ impl ConnectorStatus {
             position: None,
             last_execute_time: None,
             caught_up: false,
+            oldest_since: None,
         }
+    }
+
+    /// How long the oldest batch has waited for its acknowledgement that waits now; `None` if none
+    /// does. One that grows on is a handler that hangs, and in the end a server that stops: it holds
+    /// only so much unacknowledged.
+    pub fn oldest_unacknowledged(&self) -> Option<Duration> {
+        self.oldest_since.map(|since| since.elapsed())
     }
 
     /// How far behind the database the connector is: zero when it has all there is, else the age
@@ -156,14 +175,20 @@ impl StatusSource for ConnectorStatusSource {
             .with("state", state)
             .with("batches", status.batches)
             .with("entries", status.entries)
+            .with("rows", status.rows)
             .with("handled_batches", status.handled_batches)
             .with("failed_batches", status.failed_batches)
+            .with("acknowledged_batches", status.acknowledged_batches)
+            .with("rollbacks", status.rollbacks)
             .with("outstanding_batches", status.outstanding_batches)
             .with("connections", status.connections)
             .with("panics", status.panics)
             .with("undecodable_rows", status.undecodable_rows)
             .with("stalls", status.stalls)
             .with("caught_up", status.caught_up);
+        if let Some(age) = status.oldest_unacknowledged() {
+            snapshot = snapshot.with("oldest_unacknowledged_seconds", age.as_secs_f64());
+        }
         if let Some(problem) = &status.probe_problem {
             snapshot = snapshot.with("probe_problem", problem.as_str());
         }

@@ -1,20 +1,25 @@
 //! Batches from a queue: an actor that pushes them to the handler that a Canal connector has.
 
+mod measure;
 mod partition;
 mod settings;
 mod status;
 mod work;
 
 use std::fmt;
+use std::sync::Arc;
 
 use actix::{
     Actor, ActorContext as _, ActorFutureExt as _, AsyncContext as _, Context, Handler,
     MessageResult, Recipient, ResponseFuture, WrapFuture as _,
 };
 use bytes::Bytes;
+use lockkeeper_core::status::StatusSource;
 use tokio::sync::watch;
 
+use measure::ReaderMetrics;
 pub use settings::{MqConnectorSettings, StartFrom};
+use status::MqStatusSource;
 pub use status::{MqConnectorStatus, MqEnd, PartitionStatus};
 use work::Work;
 
@@ -98,6 +103,7 @@ impl<C: MqConsumer, O: OffsetStore> MqConnector<C, O> {
         Ok(Self {
             topic: settings.topic.clone(),
             start: Some(Box::new(Work {
+                metrics: ReaderMetrics::new(&settings.topic),
                 consumer,
                 offsets,
                 settings,
@@ -107,6 +113,15 @@ impl<C: MqConsumer, O: OffsetStore> MqConnector<C, O> {
             })),
             stopping,
             status,
+        })
+    }
+
+    /// Its status for a console: register it with the service's
+    /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
+    pub fn status_source(&self) -> Arc<dyn StatusSource> {
+        Arc::new(MqStatusSource {
+            topic: self.topic.clone(),
+            status: self.status.clone(),
         })
     }
 

@@ -1,6 +1,8 @@
 //! Batches to a queue: an actor that is the handler of a connector.
 
+mod measure;
 mod settings;
+mod status;
 mod work;
 
 use std::fmt;
@@ -10,9 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use actix::{
     Actor, AsyncContext as _, Context, Handler, MessageResult, ResponseFuture, WrapFuture as _,
 };
+use lockkeeper_core::status::StatusSource;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use settings::MqForwarderSettings;
+use status::ForwarderStatusSource;
+pub use status::MqForwarderStatus;
 use work::{Job, Work};
 
 use super::error::MqError;
@@ -26,24 +31,6 @@ const QUEUE: usize = 1024;
 #[derive(Debug, Clone, Copy, actix::Message)]
 #[rtype(result = "MqForwarderStatus")]
 pub struct GetForwarderStatus;
-
-/// What a forwarder has done since it was started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MqForwarderStatus {
-    /// Batches of which every message was confirmed by the queue.
-    pub batches: u64,
-    /// Messages that the queue confirmed. A batch that is tried again counts anew.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Attempts that failed, each followed by another or by giving the batch back.
-    pub failures: u64,
-    /// Batches that were given back, to come again.
-    pub returned: u64,
-    /// What the last attempt failed with; `None` when it did not.
-    pub error: Option<MqError>,
-}
 
 /// An actor that writes batches to a queue, as Canal's own server does.
 ///
@@ -79,6 +66,7 @@ pub struct MqForwarder<P: MqProducer> {
     jobs: mpsc::Sender<Job>,
     /// The epoch in which a batch was given back; 0 for none.
     returned: Arc<AtomicU64>,
+    topic: String,
     status: watch::Receiver<MqForwarderStatus>,
 }
 
@@ -92,12 +80,23 @@ impl<P: MqProducer> MqForwarder<P> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let (shown, status) = watch::channel(MqForwarderStatus::default());
         let returned = Arc::new(AtomicU64::new(0));
+        let topic = settings.routing.default_topic().to_owned();
         let work = Work::new(producer, settings, returned.clone(), shown);
         Ok(Self {
             start: Some((Box::new(work), waiting)),
             jobs,
             returned,
+            topic,
             status,
+        })
+    }
+
+    /// Its status for a console: register it with the service's
+    /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
+    pub fn status_source(&self) -> Arc<dyn StatusSource> {
+        Arc::new(ForwarderStatusSource {
+            topic: self.topic.clone(),
+            status: self.status.clone(),
         })
     }
 }

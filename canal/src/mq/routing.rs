@@ -75,6 +75,11 @@ impl MqRouting {
         }
     }
 
+    /// The topic of rows that no rule sends elsewhere.
+    pub(crate) fn default_topic(&self) -> &str {
+        &self.topic
+    }
+
     /// Rules with commas between them, the first that fits `schema.table`, then the first that
     /// fits `schema`: `topic:name`, `topic:expression`, or a name or expression alone, which makes
     /// a topic of each table's (or schema's) own name in small letters. Dots in a topic's name

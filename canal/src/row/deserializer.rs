@@ -4,18 +4,17 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::column::Columns;
+use super::column::{Column, Columns};
 use super::error::RowError;
 use super::value::ValueDeserializer;
-use crate::protocol::generated::entry as wire;
 
 /// A row as a map from names to values, or as a sequence of values.
 pub(super) struct RowDeserializer<'de> {
-    columns: &'de [wire::Column],
+    columns: Columns<'de>,
 }
 
 impl<'de> RowDeserializer<'de> {
-    pub(super) fn new(columns: &'de [wire::Column]) -> Self {
+    pub(super) fn new(columns: Columns<'de>) -> Self {
         Self { columns }
     }
 }
@@ -72,29 +71,17 @@ impl<'de> de::Deserializer<'de> for RowDeserializer<'de> {
     }
 }
 
-struct RowAccess<'de> {
-    rest: std::slice::Iter<'de, wire::Column>,
-    current: Option<&'de wire::Column>,
+struct RowAccess<'de, I> {
+    rest: I,
+    current: Option<Column<'de>>,
 }
 
-impl<'de> RowAccess<'de> {
-    fn value<S: DeserializeSeed<'de>>(
-        column: &'de wire::Column,
-        seed: S,
-    ) -> Result<S::Value, RowError> {
-        seed.deserialize(ValueDeserializer::new(column))
-            .map_err(|error| named(error, column))
-    }
+fn value<'de, S: DeserializeSeed<'de>>(column: Column<'de>, seed: S) -> Result<S::Value, RowError> {
+    seed.deserialize(ValueDeserializer::new(column))
+        .map_err(|error| error.in_column(column))
 }
 
-fn named(error: RowError, column: &wire::Column) -> RowError {
-    match Columns::new(std::slice::from_ref(column)).iter().next() {
-        Some(column) => error.in_column(column),
-        None => error,
-    }
-}
-
-impl<'de> MapAccess<'de> for RowAccess<'de> {
+impl<'de, I: ExactSizeIterator<Item = Column<'de>>> MapAccess<'de> for RowAccess<'de, I> {
     type Error = RowError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -105,15 +92,15 @@ impl<'de> MapAccess<'de> for RowAccess<'de> {
         let Some(column) = self.current else {
             return Ok(None);
         };
-        let name = std::str::from_utf8(&column.name)
-            .map_err(|_| named(RowError::new("the column's name is not UTF-8"), column))?;
+        let name = std::str::from_utf8(column.name_bytes())
+            .map_err(|_| RowError::new("the column's name is not UTF-8").in_column(column))?;
         seed.deserialize(BorrowedStrDeserializer::new(name))
             .map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, RowError> {
         match self.current.take() {
-            Some(column) => Self::value(column, seed),
+            Some(column) => value(column, seed),
             None => Err(RowError::new("a value was asked for before its name")),
         }
     }
@@ -123,7 +110,7 @@ impl<'de> MapAccess<'de> for RowAccess<'de> {
     }
 }
 
-impl<'de> SeqAccess<'de> for RowAccess<'de> {
+impl<'de, I: ExactSizeIterator<Item = Column<'de>>> SeqAccess<'de> for RowAccess<'de, I> {
     type Error = RowError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -132,7 +119,7 @@ impl<'de> SeqAccess<'de> for RowAccess<'de> {
     ) -> Result<Option<T::Value>, RowError> {
         self.rest
             .next()
-            .map(|column| Self::value(column, seed))
+            .map(|column| value(column, seed))
             .transpose()
     }
 

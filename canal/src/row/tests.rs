@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::*;
 use crate::entry::EntryType;
+use crate::protocol::generated::entry as wire;
 
 fn column(name: &str, mysql_type: &str, value: Option<&str>) -> wire::Column {
     wire::Column {

@@ -6,31 +6,31 @@ use std::str::FromStr;
 use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{self, Visitor};
 
+use super::column::Column;
 use super::error::RowError;
 use super::mysql_type::{Family, names};
-use crate::protocol::generated::entry as wire;
 
 /// One value. What it becomes is decided by what is asked for and by MySQL's type.
 #[derive(Clone, Copy)]
 pub(super) struct ValueDeserializer<'de> {
-    column: &'de wire::Column,
+    column: Column<'de>,
 }
 
 impl<'de> ValueDeserializer<'de> {
-    pub(super) fn new(column: &'de wire::Column) -> Self {
+    pub(super) fn new(column: Column<'de>) -> Self {
         Self { column }
     }
 
     fn is_null(self) -> bool {
-        self.column.is_null.unwrap_or(false)
+        self.column.is_null()
     }
 
     fn mysql_type(self) -> &'de str {
-        std::str::from_utf8(&self.column.mysql_type).unwrap_or_default()
+        std::str::from_utf8(self.column.mysql_type_bytes()).unwrap_or_default()
     }
 
     fn family(self) -> Family {
-        Family::of(self.mysql_type(), self.column.sql_type)
+        Family::of(self.mysql_type(), self.column.sql_type())
     }
 
     /// The text as it came.
@@ -40,7 +40,8 @@ impl<'de> ValueDeserializer<'de> {
                 "{wanted} is wanted: use an Option for NULL"
             )));
         }
-        std::str::from_utf8(&self.column.value).map_err(|_| RowError::new("the value is not UTF-8"))
+        std::str::from_utf8(self.column.value_bytes())
+            .map_err(|_| RowError::new("the value is not UTF-8"))
     }
 
     /// A number, if the text is one of that type.

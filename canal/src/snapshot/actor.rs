@@ -40,27 +40,27 @@ pub struct WaitForSnapshotEnd;
 
 /// An actor that hands out the rows that tables have, and then what changes, as one stream.
 ///
-/// It subscribes first, then reads the tables by SQL in chunks by primary key, each in a consistent
-/// snapshot, while changes go on. Rows that were read come as inserts of their own entries, marked
-/// so that [`is_snapshot`](super::is_snapshot) tells them; they lie in the stream where they are
-/// true: every change of a row that comes behind its insert happened after what the insert says,
-/// and no change is missing. Changes of rows that are still to be read do not come: they are in what
-/// will be read.
+/// It subscribes first, then reads the tables by SQL in chunks by primary key. Rows that were read
+/// come as inserts of their own entries, marked so that [`is_snapshot`](super::is_snapshot) tells
+/// them. How rows and changes are put together is the [`SnapshotMode`](super::SnapshotMode):
 ///
-/// Without failures each row comes once, and each later change once. After a failure batches come
-/// again as with a [`CanalConnector`](crate::CanalConnector), and after a crash the chunk in work
-/// is read again; then a change or delete may come of a row that the handler has not got. A handler
-/// that writes rows by primary key, and takes a delete of nothing for done, ends with the
-/// database's rows whatever happens.
+/// | | one moment (default) | watermarks |
+/// |---|---|---|
+/// | the rows are | all of one moment; after a restart, those left are of a later one | each chunk of its own |
+/// | changes | come behind all rows, from the moment on | come meanwhile, of rows that were handed out |
+/// | the database | is only read; alterations of the tables wait | a small table is written to |
+/// | once all rows are there | the handler has the database of the moment, and then one transaction after the other | each row is true at its place in the stream |
 ///
-/// **How.** Before and after each read a watermark is written to a small table of the same database
-/// ([`SnapshotSettings::with_watermarks`]), and comes back through Canal: so it is known which
-/// changes a read has seen, without comparing positions. Debezium's and Netflix' DBLog's signals
-/// work alike. The user needs `SELECT` on the tables, and `CREATE, INSERT, UPDATE` on that one.
+/// In both, every change of a row that comes behind its insert happened after what the insert says,
+/// and no change is missing. Without failures each row comes once, and each later change once.
+/// After a failure batches come again as with a [`CanalConnector`](crate::CanalConnector), and
+/// after a crash the chunk in work is read again; then a change or delete may come of a row that
+/// the handler has not got. A handler that writes rows by primary key, and takes a delete of nothing
+/// for done, ends with the database's rows whatever happens.
 ///
 /// **When not to use it.** Tables without a primary key, or with one whose order only the database
-/// knows (characters with a collation that is not binary); a database to which nothing may be
-/// written; and where all tables have to be seen as of one moment: each chunk is of its own.
+/// knows (characters with a collation that is not binary). Where tables are so large that changes
+/// can't wait until all is read, take watermarks.
 ///
 /// How far it is, is kept in a [`SnapshotStore`] after each chunk, and a restart goes on there. A
 /// destination of its own is needed, as for every consumer.

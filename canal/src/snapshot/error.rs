@@ -25,6 +25,17 @@ pub enum SnapshotError {
         /// The table, as `schema.table`.
         table: String,
     },
+    /// The table's engine has no transactions, so that its rows cannot be seen as of one moment.
+    #[error(
+        "table {table} is of engine {engine}, which has no transactions: its rows cannot be seen as \
+         of one moment; alter it to InnoDB, or read with watermarks"
+    )]
+    Engine {
+        /// The table, as `schema.table`.
+        table: String,
+        /// Its engine.
+        engine: String,
+    },
     /// The table's primary key cannot be read in chunks: there is none, or the order of a column's
     /// type is the database's own secret, as with collations that know no bytes.
     #[error(

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use super::entries::{self, ReadAt};
 use super::error::SnapshotError;
 use super::key::{Key, KeyColumn};
+use super::rest;
 use super::state::{Bound, SnapshotState, TableState};
 use crate::entry::{Entry, EntryType, EventType};
 use crate::parsed::Parsed;
@@ -92,15 +93,7 @@ impl Merge {
     /// Begins a chunk: the low watermark is written after this.
     pub(super) fn begin(&mut self, chunk: Chunk) -> Result<(), SnapshotError> {
         let table = &mut Arc::make_mut(&mut self.state).tables[chunk.table];
-        if table.key.is_empty() {
-            table.key.clone_from(&chunk.key);
-        } else if table.key != chunk.key {
-            return Err(SnapshotError::State(format!(
-                "the primary key of {}.{} was another one when the snapshot began: remove the \
-                 state and begin anew",
-                table.schema, table.table
-            )));
-        }
+        table.has_key(&chunk.key)?;
         self.window = Some(Window::new(chunk));
         Ok(())
     }
@@ -259,20 +252,7 @@ impl Merge {
             let rest = self.row(index, &parsed, row)?;
             left.extend(rest);
         }
-        if left.len() == parsed.rows().len()
-            && left
-                .iter()
-                .all(|(kind, _)| i32::from(*kind) == kind_number(&parsed))
-        {
-            merged.entries.push(entry.raw().clone());
-            return Ok(());
-        }
-        for group in left.chunk_by(|a, b| a.0 == b.0) {
-            let rows = group.iter().map(|(_, row)| row.clone()).collect();
-            merged
-                .entries
-                .push(entries::entry(&parsed.header, group[0].0, rows));
-        }
+        merged.entries.extend(rest::entries(entry, &parsed, left));
         Ok(())
     }
 
@@ -284,23 +264,12 @@ impl Merge {
         row: &wire::RowData,
     ) -> Result<Option<(wire::EventType, wire::RowData)>, SnapshotError> {
         let table = &self.state.tables[index];
-        let key = |columns: &[wire::Column]| -> Result<Option<Key>, SnapshotError> {
-            if columns.is_empty() {
-                return Ok(None);
-            }
-            match Key::of(&table.key, columns) {
-                Some(key) => Ok(Some(key)),
-                None => Err(SnapshotError::RowImage {
-                    table: format!("{}.{}", table.schema, table.table),
-                    position: parsed.place(),
-                }),
-            }
-        };
         if table.key.is_empty() {
             // Nothing of the table was read: all of it is still to come.
             return Ok(None);
         }
-        let (before, after) = (key(&row.before_columns)?, key(&row.after_columns)?);
+        let before = rest::key(table, parsed, &row.before_columns)?;
+        let after = rest::key(table, parsed, &row.after_columns)?;
         let class = |key: &Option<Key>| key.as_ref().map(|key| classify(table, key));
         let handed_out = |class: Option<Class>| class.map(|class| class != Class::Unknown);
         let (was, is) = (handed_out(class(&before)), handed_out(class(&after)));
@@ -317,28 +286,7 @@ impl Merge {
                 window.touch(key, Some(row.after_columns.clone()));
             }
         }
-        let part = |kind, before: bool, after: bool| {
-            let rest = wire::RowData {
-                before_columns: if before {
-                    row.before_columns.clone()
-                } else {
-                    Vec::new()
-                },
-                after_columns: if after {
-                    row.after_columns.clone()
-                } else {
-                    Vec::new()
-                },
-                props: row.props.clone(),
-            };
-            Some((kind, rest))
-        };
-        Ok(match (was, is) {
-            (Some(true), Some(true)) => part(wire::EventType::Update, true, true),
-            (Some(true), _) => part(wire::EventType::Delete, true, false),
-            (_, Some(true)) => part(wire::EventType::Insert, false, true),
-            _ => None,
-        })
+        Ok(rest::of_row(row, was, is))
     }
 }
 
@@ -354,15 +302,6 @@ fn classify(table: &TableState, key: &Key) -> Class {
     } else {
         Class::Unknown
     }
-}
-
-fn kind_number(parsed: &Parsed) -> i32 {
-    let kind = match parsed.event_type {
-        EventType::Insert => wire::EventType::Insert,
-        EventType::Delete => wire::EventType::Delete,
-        _ => wire::EventType::Update,
-    };
-    kind.into()
 }
 
 /// The key's columns of a table, for tests and the reader.

@@ -1,16 +1,24 @@
 //! Reads the tables, one chunk after the other, and tells the driver.
 
+mod moments;
+mod watermarks;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
 use tokio::sync::{mpsc, oneshot};
 
+use super::entries::ReadAt;
 use super::error::SnapshotError;
-use super::key::Key;
+use super::key::{Key, KeyColumn};
 use super::merge::{Chunk, Settled, Watermarks};
-use super::settings::{SnapshotDatabase, SnapshotSettings};
-use super::sql::{Database, Rows};
+use super::moment::Moment;
+use super::settings::{SnapshotDatabase, SnapshotMode, SnapshotSettings};
+use super::sql::Rows;
+use super::state::{Bound, TableState};
 use crate::connector::{Backoff, CanalConnector, GetStatus};
+use crate::protocol::generated::entry as wire;
 
 /// Between two looks whether Canal's server is followed already.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,6 +36,32 @@ pub(super) enum Request {
     Loaded(Rows, oneshot::Sender<()>),
     /// What has become of it?
     Settle(oneshot::Sender<Outcome>),
+    /// What is to be read of all tables, as of one moment.
+    Rest(oneshot::Sender<Vec<Next>>),
+    /// A table is read by this key.
+    Table(
+        usize,
+        Vec<KeyColumn>,
+        oneshot::Sender<Result<(), SnapshotError>>,
+    ),
+    /// Rows for the handler.
+    HandOut(Arc<HandOut>, oneshot::Sender<HandedOut>),
+}
+
+/// Rows of a table as of a moment, from the last that was handed out to a bound.
+pub(super) struct HandOut {
+    pub(super) table: usize,
+    pub(super) to: Bound,
+    pub(super) moment: Moment,
+    pub(super) at: ReadAt,
+    pub(super) rows: Vec<Vec<wire::Column>>,
+}
+
+/// What has become of them.
+pub(super) enum HandedOut {
+    Done,
+    /// The handler or the store failed, and says why.
+    Refused(String),
 }
 
 /// What is to be read.
@@ -36,6 +70,17 @@ pub(super) struct Next {
     pub(super) schema: String,
     pub(super) name: String,
     pub(super) after: Option<Key>,
+}
+
+impl Next {
+    pub(super) fn of(table: usize, state: &TableState) -> Self {
+        Self {
+            table,
+            schema: state.schema.clone(),
+            name: state.table.clone(),
+            after: state.through.clone(),
+        }
+    }
 }
 
 /// What has become of a chunk.
@@ -79,9 +124,12 @@ impl Reader {
             ..
         } = self.settings;
         let mut waits = Backoff::new(first_back_off, longest_back_off, Some(retry_limit));
-        let (mut open, mut lost) = (None, 0);
+        let (mut marked, mut moment, mut lost) = (None, None, 0);
         loop {
-            let step = self.chunk(&mut open).await;
+            let step = match self.settings.mode {
+                SnapshotMode::Watermarks => self.watermarked(&mut marked).await,
+                mode => self.as_of_moment(mode, &mut moment).await,
+            };
             let (error, wait) = match step {
                 Ok(Step::Finished) => return Ok(()),
                 Ok(Step::Read) => {
@@ -117,7 +165,7 @@ impl Reader {
                     )
                 }
                 Err(error) => {
-                    open = None;
+                    (marked, moment) = (None, None);
                     let wait = waits.failed(fastrand::f64());
                     let retryable = error.is_retryable();
                     (error, wait.filter(|_| retryable))
@@ -126,7 +174,7 @@ impl Reader {
             let Some(wait) = wait else {
                 return Err(error);
             };
-            tracing::warn!(%error, ?wait, "a chunk is read again");
+            tracing::warn!(%error, ?wait, "reading is tried again");
             let _ = self.troubles.send(Some(error));
             tokio::time::sleep(wait).await;
         }
@@ -141,54 +189,6 @@ impl Reader {
                 Ok(_) | Err(_) => tokio::time::sleep(LOOK).await,
             }
         }
-    }
-
-    async fn chunk(&self, open: &mut Option<Database>) -> Result<Step, SnapshotError> {
-        let Some(next) = self.ask(Request::Next).await else {
-            return Ok(Step::Finished);
-        };
-        let database = match open {
-            Some(database) => database,
-            None => {
-                let mut database = Database::connect(&self.database).await?;
-                database.make_watermarks(&self.watermarks).await?;
-                open.insert(database)
-            }
-        };
-        let (schema, name) = (next.schema.as_str(), next.name.as_str());
-        let again = |reason: &str| {
-            Step::Again(Again {
-                table: format!("{schema}.{name}"),
-                reason: reason.to_owned(),
-            })
-        };
-        let key = database.columns(schema, name).await?.key().to_vec();
-        let mark = format!("{:032x}", fastrand::u128(..));
-        let (low, high) = (format!("low {mark}"), format!("high {mark}"));
-        let chunk = Chunk {
-            table: next.table,
-            key: key.clone(),
-            low: low.clone(),
-            high: high.clone(),
-        };
-        self.ask(|reply| Request::Begin(chunk, reply)).await?;
-        database.write(&self.watermarks, &low).await?;
-        // A table that is altered from here on is noticed between the watermarks.
-        let columns = database.columns(schema, name).await?;
-        if *columns.key() != key {
-            return Ok(again("its primary key was changed meanwhile"));
-        }
-        let limit = self.settings.chunk_rows;
-        let rows = database
-            .rows((schema, name), &columns, next.after.as_ref(), limit)
-            .await?;
-        self.ask(|reply| Request::Loaded(rows, reply)).await;
-        database.write(&self.watermarks, &high).await?;
-        Ok(match self.ask(Request::Settle).await {
-            Outcome::Settled(Settled::Done { .. }) => Step::Read,
-            Outcome::Settled(Settled::Again { reason }) => again(reason),
-            Outcome::Lost => Step::Lost,
-        })
     }
 
     /// The driver's answer. It outlives the reader; should it not, the reader waits and is dropped.

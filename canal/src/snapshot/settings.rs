@@ -8,7 +8,8 @@ use crate::filter::Filter;
 use crate::identity::Password;
 
 /// The database that is read. It has to be the one that Canal's server follows, not a replica of
-/// it: the watermarks are written to it.
+/// it: the places in its binlog are compared with those that come through Canal, or watermarks are
+/// written to it.
 ///
 /// The connection has no TLS, as Canal's to the database: keep it on a trusted network.
 #[derive(Debug, Clone)]
@@ -22,8 +23,8 @@ pub struct SnapshotDatabase {
 }
 
 impl SnapshotDatabase {
-    /// A database at `host:port`, with a user who may read the tables and write the watermarks'
-    /// table.
+    /// A database at `host:port`, with a user who may read the tables, and what
+    /// [`SnapshotMode`] says.
     ///
     /// # Errors
     /// [`SnapshotError::InvalidArgument`] for an address without a port.
@@ -70,9 +71,42 @@ impl SnapshotDatabase {
     }
 }
 
+/// How rows that are read and changes that come are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SnapshotMode {
+    /// All tables are seen as of one moment: they are read in one transaction that begins together
+    /// with a place in the binlog. First come all rows, then the changes from that place on; so
+    /// after the last row the handler has what the database had at that moment, and from then on
+    /// transaction after transaction. Nothing is written and nothing is locked; `SELECT` is all
+    /// that the user needs.
+    ///
+    /// For MariaDB and Percona Server, which tell the place without a lock (`binlog_snapshot_file`);
+    /// on others it ends with [`SnapshotError::Setting`]. Tables must be of InnoDB, or of another
+    /// engine with transactions. Changes wait at Canal's server, and at the database, while rows are
+    /// read; statements that alter the tables wait in the database.
+    ///
+    /// Canal's server must follow the binlog already when this begins, or have a position of
+    /// before: an instance that starts just then may begin behind the moment.
+    #[default]
+    OneMoment,
+    /// The same with `FLUSH TABLES WITH READ LOCK` for the moment of beginning, as MySQL needs it:
+    /// all writes wait until the running ones have ended, for some milliseconds or up to 5 s; then
+    /// it is given up and tried again. The user needs `SELECT`, `RELOAD` and `REPLICATION CLIENT`.
+    OneMomentByReadLock,
+    /// Each chunk is of its own moment, and changes go on meanwhile: for tables so large that
+    /// changes can't wait until all is read. Around each read a watermark is written to a small
+    /// table of the same database ([`SnapshotSettings::with_watermarks`]), and comes back through
+    /// Canal: so it is known which changes a read has seen, without comparing positions. Debezium's
+    /// and Netflix' DBLog's signals work alike. The user needs `SELECT` on the tables, and `CREATE,
+    /// INSERT, UPDATE` on that one.
+    Watermarks,
+}
+
 /// Which tables are read, and how.
 #[derive(Debug, Clone)]
 pub struct SnapshotSettings {
+    pub(super) mode: SnapshotMode,
     pub(super) tables: Vec<(String, String)>,
     pub(super) also: Filter,
     pub(super) connector: CanalConnectorSettings,
@@ -90,6 +124,7 @@ impl SnapshotSettings {
     pub fn new(tables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
         let tables = tables.into_iter();
         Self {
+            mode: SnapshotMode::default(),
             tables: tables
                 .map(|(schema, table)| (schema.into(), table.into()))
                 .collect(),
@@ -105,6 +140,13 @@ impl SnapshotSettings {
         }
     }
 
+    /// How rows and changes are put together. Default [`SnapshotMode::OneMoment`]. A snapshot that
+    /// was begun as of one moment goes on so after a restart.
+    #[must_use]
+    pub fn with_mode(self, mode: SnapshotMode) -> Self {
+        Self { mode, ..self }
+    }
+
     /// Tables that are followed besides, without their rows of before.
     #[must_use]
     pub fn with_also(self, filter: Filter) -> Self {
@@ -114,8 +156,8 @@ impl SnapshotSettings {
         }
     }
 
-    /// How the connector to Canal works. Its filter and its window are set here: the tables with
-    /// their watermarks, and 1.
+    /// How the connector to Canal works. Its filter and its window are set here: the tables, with
+    /// their watermarks if there are any, and 1.
     #[must_use]
     pub fn with_connector(self, settings: CanalConnectorSettings) -> Self {
         Self {
@@ -124,7 +166,7 @@ impl SnapshotSettings {
         }
     }
 
-    /// Rows of a chunk, which are held in memory and become part of one batch. Default 2000.
+    /// Rows of a chunk, which are held in memory and become one batch, or part of one. Default 2000.
     #[must_use]
     pub fn with_chunk_rows(self, rows: u32) -> Self {
         Self {
@@ -133,7 +175,8 @@ impl SnapshotSettings {
         }
     }
 
-    /// The table that the watermarks are written to; it is made if it is not there. Default:
+    /// The table that the watermarks of [`SnapshotMode::Watermarks`] are written to; it is made if it
+    /// is not there. Default:
     /// `lockkeeper_watermarks` in the first table's schema.
     #[must_use]
     pub fn with_watermarks(self, schema: impl Into<String>, table: impl Into<String>) -> Self {
@@ -208,10 +251,15 @@ impl SnapshotSettings {
 
     /// What Canal is asked for.
     pub(super) fn filter(&self) -> Filter {
-        let (schema, table) = self.watermarks();
-        let watermarks = Filter::table(&schema, &table);
         let tables = self.tables.iter();
-        let tables = tables.map(|(schema, table)| Filter::table(schema, table));
-        tables.fold(watermarks, Filter::or).or(self.also.clone())
+        let mut filter = self.also.clone();
+        for (schema, table) in tables {
+            filter = Filter::table(schema, table).or(filter);
+        }
+        if self.mode == SnapshotMode::Watermarks {
+            let (schema, table) = self.watermarks();
+            filter = Filter::table(&schema, &table).or(filter);
+        }
+        filter
     }
 }

@@ -1,6 +1,7 @@
 //! The database's side: what a table is made of, its rows in chunks, and the watermarks.
 
 mod column;
+mod moment;
 
 use std::time::Duration;
 
@@ -20,7 +21,6 @@ pub(super) struct Database {
     connection: MySqlConnection,
     timeout: Duration,
     server_id: i64,
-    is_mariadb: bool,
 }
 
 /// A chunk's rows.
@@ -48,7 +48,6 @@ impl Database {
             connection,
             timeout: settings.timeout,
             server_id: 0,
-            is_mariadb: false,
         };
         database.check().await?;
         Ok(database)
@@ -58,7 +57,7 @@ impl Database {
         let rows = self
             .query(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
-                    ('log_bin', 'binlog_format', 'binlog_row_image', 'server_id', 'version')",
+                    ('log_bin', 'binlog_format', 'binlog_row_image', 'server_id')",
                 &[],
             )
             .await?;
@@ -68,12 +67,8 @@ impl Database {
                 "log_bin" => ("log_bin", "ON"),
                 "binlog_format" => ("binlog_format", "ROW"),
                 "binlog_row_image" => ("binlog_row_image", "FULL"),
-                "server_id" => {
-                    self.server_id = value.parse().unwrap_or_default();
-                    continue;
-                }
                 _ => {
-                    self.is_mariadb = value.to_ascii_lowercase().contains("mariadb");
+                    self.server_id = value.parse().unwrap_or_default();
                     continue;
                 }
             };
@@ -164,6 +159,19 @@ impl Database {
         self.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", &[])
             .await?;
         let at = self.position().await?;
+        let (rows, last) = self.chunk((schema, table), columns, after, limit).await?;
+        self.query("COMMIT", &[]).await?;
+        Ok(Rows { at, rows, last })
+    }
+
+    /// The first rows behind a key, and whether they are the table's last.
+    pub(super) async fn chunk(
+        &mut self,
+        (schema, table): (&str, &str),
+        columns: &TableColumns,
+        after: Option<&Key>,
+        limit: u32,
+    ) -> Result<(Vec<Vec<wire::Column>>, bool), SnapshotError> {
         let (condition, values) = columns.behind(after);
         let sql = format!(
             "SELECT {} FROM {}.{}{condition} ORDER BY {} LIMIT {limit}",
@@ -174,41 +182,43 @@ impl Database {
         );
         let values: Vec<_> = values.into_iter().map(Value::Key).collect();
         let found = self.query(&sql, &values).await?;
-        self.query("COMMIT", &[]).await?;
         let last = u32::try_from(found.len()).is_ok_and(|count| count < limit);
         let rows = found
             .iter()
             .map(|row| columns.row(|index| optional(row, index)));
-        Ok(Rows {
-            at,
-            rows: rows.collect::<Result<_, _>>()?,
-            last,
-        })
+        Ok((rows.collect::<Result<_, _>>()?, last))
     }
 
-    /// Where the binlog is at this snapshot: exactly on MariaDB, not before it on MySQL. It is for
-    /// display, as every position.
+    /// Where the binlog is at this snapshot, for display. MySQL does not tell.
     async fn position(&mut self) -> Result<ReadAt, SnapshotError> {
         let mut at = ReadAt {
             server_id: self.server_id,
             time: now(),
             ..ReadAt::default()
         };
-        if !self.is_mariadb {
-            return Ok(at);
+        if let Some((journal, offset)) = self.binlog_of_snapshot().await? {
+            (at.journal, at.offset) = (journal, offset);
         }
+        Ok(at)
+    }
+
+    /// Where the binlog was when the transaction's snapshot was taken, if the server tells.
+    async fn binlog_of_snapshot(&mut self) -> Result<Option<(String, i64)>, SnapshotError> {
         let rows = self
             .query("SHOW STATUS LIKE 'binlog_snapshot_%'", &[])
             .await?;
+        let (mut journal, mut offset) = (String::new(), None);
         for row in rows {
             let (name, value): (String, String) = (text(&row, 0)?, text(&row, 1)?);
             match name.to_ascii_lowercase().as_str() {
-                "binlog_snapshot_file" => at.journal = value,
-                "binlog_snapshot_position" => at.offset = value.parse().unwrap_or_default(),
+                "binlog_snapshot_file" => journal = value,
+                "binlog_snapshot_position" => offset = value.parse().ok(),
                 _ => {}
             }
         }
-        Ok(at)
+        Ok(offset
+            .filter(|_| !journal.is_empty())
+            .map(|offset| (journal, offset)))
     }
 
     async fn query(

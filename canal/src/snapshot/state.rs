@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SnapshotError;
 use super::key::{Key, KeyColumn};
+use super::moment::Moment;
+use super::settings::SnapshotMode;
 
-/// The form of what is kept. Others are refused.
-const VERSION: u32 = 1;
+/// The form of what is kept. Version 1 had no spans; others are refused.
+const VERSION: u32 = 2;
 
 /// How far a snapshot is. It is kept as JSON; what is in it may change with a release, under
 /// another version number.
@@ -33,6 +35,18 @@ pub(super) struct TableState {
     pub(super) attempted: Option<Bound>,
     /// Every row was handled: changes are all that comes.
     pub(super) done: bool,
+    /// Which rows the handler has or may have, in the order of the key, while there are changes
+    /// that it must not get: those that were made before its rows were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) spans: Vec<Span>,
+}
+
+/// Rows up to a bound, from the bound of the span before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Span {
+    pub(super) to: Bound,
+    /// Their changes from here on are handed out; `None`: every one that comes.
+    pub(super) since: Option<Moment>,
 }
 
 /// Where a chunk ends.
@@ -68,10 +82,21 @@ impl SnapshotState {
     }
 
     /// The same tables, as far as `kept` is with each.
-    pub(super) fn resumed(mut self, kept: SnapshotState) -> Result<Self, SnapshotError> {
-        if kept.version != VERSION {
+    pub(super) fn resumed(
+        mut self,
+        kept: SnapshotState,
+        mode: SnapshotMode,
+    ) -> Result<Self, SnapshotError> {
+        if mode == SnapshotMode::Watermarks && kept.has_moments() {
+            return Err(SnapshotError::State(
+                "it was begun as of one moment: go on in that mode, or remove the state and begin \
+                 anew"
+                    .to_owned(),
+            ));
+        }
+        if !(1..=VERSION).contains(&kept.version) {
             return Err(SnapshotError::State(format!(
-                "it is of version {}, this release reads {VERSION}",
+                "it is of version {}, this release reads 1 to {VERSION}",
                 kept.version
             )));
         }
@@ -83,6 +108,11 @@ impl SnapshotState {
             }
         }
         Ok(self)
+    }
+
+    /// Whether rows of a moment are in it, so that it can be gone on with only as it was begun.
+    pub(super) fn has_moments(&self) -> bool {
+        self.tables.iter().any(|table| !table.spans.is_empty())
     }
 
     /// Whether every row of every table was handled.
@@ -174,6 +204,21 @@ mod tests {
         state.tables[0].through = Some(Key(vec![KeyValue::Unsigned(u64::MAX)]));
         state.tables[0].attempted = Some(Bound::Row(Key(vec![KeyValue::Bytes(vec![0, 255])])));
         state.tables[1].done = true;
+        state.tables[1].spans = vec![
+            Span {
+                to: Bound::Row(Key(vec![KeyValue::Signed(-7)])),
+                since: None,
+            },
+            Span {
+                to: Bound::End,
+                since: Some(Moment {
+                    journal: "binlog.000009".to_owned(),
+                    offset: 500,
+                    from: 1,
+                    until: 2,
+                }),
+            },
+        ];
         state
     }
 
@@ -191,7 +236,7 @@ mod tests {
     async fn a_damaged_file_is_an_error_and_not_a_start_from_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        for text in ["", "{}", r#"{"version":1}"#, "nonsense"] {
+        for text in ["", "{}", r#"{"version":2}"#, "nonsense"] {
             std::fs::write(&path, text).unwrap();
             let failed = FileSnapshotStore::new(&path).load().await;
             assert!(
@@ -201,10 +246,29 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn what_release_0_1_kept_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("snapshot.json");
+        let text = r#"{"version":1,"tables":[{"schema":"shop","table":"orders","key":
+            [{"name":"id","kind":"Unsigned"}],"through":[{"Unsigned":7}],"attempted":null,"done":false}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let kept = FileSnapshotStore::new(&path).load().await.unwrap().unwrap();
+        let resumed = SnapshotState::new([("shop", "orders")])
+            .resumed(kept, SnapshotMode::OneMoment)
+            .unwrap();
+        assert_eq!(
+            resumed.tables[0].through,
+            Some(Key(vec![KeyValue::Unsigned(7)]))
+        );
+        assert!(!resumed.has_moments());
+    }
+
     #[test]
     fn other_tables_and_versions() {
         let now = SnapshotState::new([("shop", "new"), ("shop", "orders")]);
-        let resumed = now.clone().resumed(state()).unwrap();
+        let mode = SnapshotMode::OneMoment;
+        let resumed = now.clone().resumed(state(), mode).unwrap();
         assert_eq!(resumed.tables[0], now.tables[0]);
         assert_eq!(resumed.tables[1], state().tables[0]);
         assert!(!resumed.is_done());
@@ -212,6 +276,21 @@ mod tests {
             version: VERSION + 1,
             ..state()
         };
-        assert!(matches!(now.resumed(later), Err(SnapshotError::State(_))));
+        let refused = now.resumed(later, mode);
+        assert!(matches!(refused, Err(SnapshotError::State(_))));
+    }
+
+    #[test]
+    fn what_was_begun_as_of_one_moment_is_not_gone_on_with_by_watermarks() {
+        let now = SnapshotState::new([("shop", "orders")]);
+        let refused = now.clone().resumed(state(), SnapshotMode::Watermarks);
+        assert!(
+            matches!(&refused, Err(SnapshotError::State(text)) if text.contains("one moment")),
+            "{refused:?}"
+        );
+        // Once the stream has passed it, either mode is the same.
+        let mut passed = state();
+        passed.tables[1].spans.clear();
+        now.resumed(passed, SnapshotMode::Watermarks).unwrap();
     }
 }

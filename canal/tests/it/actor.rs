@@ -11,11 +11,12 @@ use lockkeeper_canal::{
     CanalConnectors, CanalError, CanalNodeAccessStrategy, ClientIdentity, ConnectorEnd,
     ConnectorState, ConnectorStatus, EventType, Filter, GetStatus, Pause, Resume, Stop, WaitForEnd,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::contract::{Database as _, Order};
 use crate::embedded::Scripted;
 use crate::peer::Peer;
+use crate::recorder::Recorder;
 
 /// A guard against a hang, not a measure.
 const HANG: Duration = Duration::from_secs(30);
@@ -24,6 +25,8 @@ const HANG: Duration = Duration::from_secs(30);
 enum Script {
     Fail,
     Take(Duration),
+    /// Until it is told to go on.
+    Wait(oneshot::Receiver<()>),
 }
 
 /// Reports the ids that were inserted.
@@ -59,6 +62,7 @@ impl Handler<Batch> for Handling {
                     tokio::time::sleep(time).await;
                     Ok(())
                 }
+                Some(Script::Wait(told)) => Ok(told.await?),
             }
         })
     }
@@ -539,4 +543,51 @@ async fn each_destination_has_a_connector_of_its_own() {
         "{ends:?}"
     );
     assert_eq!(source.snapshot().get("state"), Some(&"stopped".into()));
+}
+
+#[test]
+fn what_it_does_is_measured_by_destination() {
+    let recorder = Recorder::default();
+    let count = |name: &str| recorder.value(&format!("lockkeeper_canal_{name}_total example"));
+    let gauge = |name: &str| format!("lockkeeper_canal_{name} example");
+    metrics::with_local_recorder(&recorder, || {
+        actix_rt::System::new().block_on(async {
+            // Gauges are set so often while a handler works.
+            let settings = settings().with_keep_alive(Duration::from_millis(2));
+            let (go_on, told) = oneshot::channel();
+            let script = vec![Script::Wait(told), Script::Fail];
+            let mut lab = Lab::with(script, settings, |builder| builder);
+            lab.database.insert(1..=5);
+            lab.expect(1..=5).await;
+            let oldest = gauge("oldest_unacknowledged_seconds");
+            recorder.until(&oldest, |age| age > 0.0).await;
+            go_on.send(()).unwrap();
+            lab.acked(1).await;
+            recorder.until(&oldest, |age| age == 0.0).await;
+            assert_eq!(count("rows"), 5.0);
+            // It fails once, and comes again.
+            lab.database.insert(6..=8);
+            lab.expect((6..=8).chain(6..=8)).await;
+            lab.acked(2).await;
+            let outstanding = gauge("outstanding_batches");
+            recorder.until(&outstanding, |batches| batches == 0.0).await;
+            recorder
+                .until(&gauge("lag_seconds"), |lag| lag == 0.0)
+                .await;
+            let stopped = lab.connector.send(Stop).await.unwrap();
+            assert_eq!(stopped, ConnectorEnd::Stopped);
+            lab.server.stop();
+        });
+    });
+    assert_eq!(count("rows"), 5.0 + 3.0 + 3.0);
+    assert_eq!(count("rollbacks"), 1.0);
+    assert_eq!(count("connections"), 1.0);
+    assert_eq!(count("undecodable_rows") + count("stalls"), 0.0);
+    let (batches, acknowledged) = (count("batches"), count("acknowledged_batches"));
+    assert!(
+        acknowledged >= 2.0 && batches > acknowledged,
+        "{batches} {acknowledged}"
+    );
+    assert!(count("entries") > batches);
+    assert!(recorder.value(&gauge("position_time_seconds")) > 1_600_000_000.0);
 }

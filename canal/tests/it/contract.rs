@@ -77,12 +77,11 @@ impl Order {
     }
 }
 
-/// Every contract, by name: see [`contracts`].
+/// Names contracts: `contracts!(macro_name: a, b)` makes a macro that makes a test of each,
+/// `macro_name!(run)` with `fn run(name: &str, contract: impl AsyncFnOnce(&Subject))`.
 macro_rules! contracts {
-    ($($name:ident),* $(,)?) => {
-        /// Makes a test of every contract: `contracts!(run)` with
-        /// `fn run(contract: impl AsyncFnOnce(&Subject))`.
-        macro_rules! every_contract {
+    ($every:ident: $($name:ident),* $(,)?) => {
+        macro_rules! $every {
             ($run:path) => {
                 $(
                     #[test]
@@ -92,11 +91,12 @@ macro_rules! contracts {
                 )*
             };
         }
-        pub(crate) use every_contract;
+        pub(crate) use $every;
     };
 }
 
-contracts! {
+// What holds on every server.
+contracts! { every_contract:
     rows_come_once_and_in_order,
     a_row_has_its_values_its_images_and_its_place,
     unacknowledged_batches_come_again_after_a_reconnect,
@@ -111,7 +111,6 @@ contracts! {
     a_get_without_a_subscription_is_refused,
     unsubscribe_then_subscribe_goes_on,
     an_empty_destination_answers_at_once,
-    a_schema_change_is_no_row,
     silence_beyond_the_servers_limit_closes_and_keep_alive_does_not,
     dropping_a_fetch_loses_nothing,
     get_acknowledges_what_it_gives,
@@ -119,6 +118,11 @@ contracts! {
     the_actor_delivers_each_row_soon_and_acknowledges_it,
     the_actor_pushes_whole_transactions_however_batches_are_cut,
     the_actor_reports_a_server_that_stalls_while_the_binlog_grows,
+}
+
+// What holds where the server can read the database's schema changes.
+contracts! { every_contract_of_schema_changes:
+    a_schema_change_is_no_row,
 }
 
 impl Subject {

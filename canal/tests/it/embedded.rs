@@ -11,12 +11,13 @@ use lockkeeper_canal::testing::{
 };
 use rust_decimal::Decimal;
 
-use crate::contract::{Database, Order, Subject, every_contract};
+use crate::contract::{Database, Order, Subject, every_contract, every_contract_of_schema_changes};
 
 /// Up to 1.0.26: no passwords, and an error closes the connection.
 mod version_1_0 {
     use super::*;
     every_contract!(on_the_server);
+    every_contract_of_schema_changes!(on_the_server);
 
     fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
         on_version(ServerVersion::V1_0, "", contract);
@@ -27,6 +28,7 @@ mod version_1_0 {
 mod version_1_1_3 {
     use super::*;
     every_contract!(on_the_server);
+    every_contract_of_schema_changes!(on_the_server);
 
     fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
         on_version(ServerVersion::V1_1_3, "", contract);
@@ -37,6 +39,7 @@ mod version_1_1_3 {
 mod version_1_1_7 {
     use super::*;
     every_contract!(on_the_server);
+    every_contract_of_schema_changes!(on_the_server);
 
     fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
         on_version(ServerVersion::V1_1_7, PASSWORD, contract);
@@ -47,6 +50,7 @@ mod version_1_1_7 {
 mod version_1_1_8 {
     use super::*;
     every_contract!(on_the_server);
+    every_contract_of_schema_changes!(on_the_server);
 
     fn on_the_server(_name: &str, contract: impl AsyncFnOnce(&Subject)) {
         on_version(ServerVersion::V1_1_8, PASSWORD, contract);

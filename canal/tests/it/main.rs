@@ -13,4 +13,5 @@ mod mq;
 mod pages;
 mod peer;
 mod real;
+mod recorder;
 mod repair;

@@ -2,6 +2,7 @@
 
 mod connector;
 mod forwarder;
+mod measure;
 pub(crate) mod support;
 
 use lockkeeper_canal::mq::testing::{MemoryQueue, contract};

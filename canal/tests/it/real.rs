@@ -9,9 +9,10 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use lockkeeper_canal::BinlogPosition;
 
-use crate::contract::{Database, Order, Subject, every_contract};
+use crate::contract::{Database, Order, Subject, every_contract, every_contract_of_schema_changes};
 
 every_contract!(on_the_real_server);
+every_contract_of_schema_changes!(on_the_real_server);
 
 #[cfg(feature = "zookeeper")]
 mod cluster;
@@ -24,7 +25,8 @@ mod snapshot;
 mod statements;
 mod values;
 
-/// The same on Canal 1.1.4, as its authors' own launcher starts it.
+/// The same on Canal 1.1.4, as its authors' own launcher starts it. Without schema changes: it stops
+/// for good at the first one of MariaDB 10.6 or later.
 mod version_1_1_4 {
     use super::Server;
     use crate::contract::{Subject, every_contract};
@@ -43,10 +45,6 @@ mod version_1_1_4 {
     };
 
     fn on_the_official_launcher(name: &str, contract: impl AsyncFnOnce(&Subject)) {
-        // It stops at the first schema change of MariaDB 10.6 or later.
-        if name == "a_schema_change_is_no_row" {
-            return;
-        }
         super::on_a_server(&SERVER, name, async |subject, _| contract(subject).await);
     }
 }

@@ -184,6 +184,7 @@ impl<'a, C: MqConsumer, O: OffsetStore> Reader<'a, C, O> {
             }
         }
         self.keep(last).await?;
+        self.work.metrics.handled.increment(1);
         self.work
             .status
             .send_modify(|status| status.handled_batches += 1);
@@ -211,6 +212,7 @@ impl<'a, C: MqConsumer, O: OffsetStore> Reader<'a, C, O> {
             self.again(&mut waits).await?;
         }
         self.keep(offset).await?;
+        self.work.metrics.bad.increment(1);
         self.work
             .status
             .send_modify(|status| status.bad_messages += 1);
@@ -238,6 +240,7 @@ impl<'a, C: MqConsumer, O: OffsetStore> Reader<'a, C, O> {
     /// What was not handled comes again, as another batch.
     async fn again(&mut self, waits: &mut Backoff) -> Result<(), MqEnd> {
         self.epoch += 1;
+        self.work.metrics.failed.increment(1);
         self.work
             .status
             .send_modify(|status| status.failed_batches += 1);
@@ -265,10 +268,9 @@ impl<'a, C: MqConsumer, O: OffsetStore> Reader<'a, C, O> {
 
     fn show(&self, change: impl FnOnce(&mut PartitionStatus, i64)) {
         self.work.status.send_modify(|status| {
-            change(
-                status.partitions.entry(self.partition).or_default(),
-                self.next,
-            );
+            let partition = status.partitions.entry(self.partition).or_default();
+            change(partition, self.next);
+            self.work.metrics.at(self.partition, partition);
         });
     }
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use lockkeeper_core::status::{StatusSnapshot, StatusSource};
+use tokio::sync::watch;
+
 use crate::mq::error::MqError;
 
 /// Why a connector has ended.
@@ -48,5 +51,45 @@ impl PartitionStatus {
     /// How many offsets are not handled yet.
     pub fn lag(&self) -> u64 {
         u64::try_from(self.end.saturating_sub(self.next)).unwrap_or(0)
+    }
+}
+
+/// A connector's status for a console, by [`MqConnector::status_source`].
+///
+/// [`MqConnector::status_source`]: super::MqConnector::status_source
+#[derive(Debug)]
+pub(super) struct MqStatusSource {
+    pub(super) topic: String,
+    pub(super) status: watch::Receiver<MqConnectorStatus>,
+}
+
+impl StatusSource for MqStatusSource {
+    fn name(&self) -> String {
+        format!("canal from queue {}", self.topic)
+    }
+
+    fn snapshot(&self) -> StatusSnapshot {
+        let status = self.status.borrow().clone();
+        let failing = |partition: &PartitionStatus| partition.error.clone();
+        let failing = status.partitions.values().find_map(failing);
+        let state = match (&status.end, failing) {
+            (Some(MqEnd::Stopped), _) => "stopped".to_owned(),
+            (Some(MqEnd::Failed(error)), _) => format!("failed: {error}"),
+            (Some(MqEnd::RecipientClosed), _) => "handler gone".to_owned(),
+            (None, Some(error)) => format!("failing: {error}"),
+            (None, None) => "reading".to_owned(),
+        };
+        let lag = status.partitions.values().map(PartitionStatus::lag);
+        let mut snapshot = StatusSnapshot::default()
+            .with("state", state)
+            .with("handled_batches", status.handled_batches)
+            .with("failed_batches", status.failed_batches)
+            .with("bad_messages", status.bad_messages)
+            .with("lag_messages", lag.sum::<u64>());
+        for (number, partition) in &status.partitions {
+            let next = u64::try_from(partition.next).unwrap_or_default();
+            snapshot = snapshot.with(format!("partition {number}: next offset"), next);
+        }
+        snapshot
     }
 }

@@ -6,6 +6,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
 use super::MqConnectorSettings;
+use super::measure::ReaderMetrics;
 use super::partition::Reader;
 use super::status::{MqConnectorStatus, MqEnd};
 use crate::connector::{Backoff, Batch};
@@ -20,6 +21,7 @@ pub(super) struct Work<C, O> {
     pub(super) recipient: Recipient<Batch>,
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) status: watch::Sender<MqConnectorStatus>,
+    pub(super) metrics: ReaderMetrics,
 }
 
 impl<C: MqConsumer, O: OffsetStore> Work<C, O> {

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::measure::ForwarderMetrics;
 use super::{MqForwarderSettings, MqForwarderStatus};
 use crate::connector::Backoff;
 use crate::message::Message;
@@ -31,6 +32,7 @@ pub(super) struct Work<P> {
     settings: MqForwarderSettings,
     returned: Arc<AtomicU64>,
     status: watch::Sender<MqForwarderStatus>,
+    metrics: ForwarderMetrics,
     /// How many partitions each topic has, until something fails.
     partitions: BTreeMap<String, u32>,
 }
@@ -43,6 +45,7 @@ impl<P: MqProducer> Work<P> {
         status: watch::Sender<MqForwarderStatus>,
     ) -> Self {
         Self {
+            metrics: ForwarderMetrics::new(settings.routing.default_topic()),
             producer,
             settings,
             returned,
@@ -55,6 +58,9 @@ impl<P: MqProducer> Work<P> {
     pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(Job { message, reply }) = jobs.recv().await {
             let batch = message.id();
+            let begun = std::time::Instant::now();
+            self.status
+                .send_modify(|status| status.busy_since = Some(begun));
             let result = if self.returned.load(Ordering::Acquire) == batch.epoch() {
                 Err(MqError::Overtaking { batch })
             } else {
@@ -63,9 +69,17 @@ impl<P: MqProducer> Work<P> {
             if let Err(error) = &result {
                 self.returned.store(batch.epoch(), Ordering::Release);
                 tracing::warn!(%batch, %error, "a batch was not forwarded and is given back");
-                self.status.send_modify(|status| status.returned += 1);
+                self.metrics.returned();
+                self.status.send_modify(|status| {
+                    status.returned += 1;
+                    status.busy_since = None;
+                });
             } else {
-                self.status.send_modify(|status| status.batches += 1);
+                self.metrics.forwarded(begun.elapsed());
+                self.status.send_modify(|status| {
+                    status.batches += 1;
+                    status.busy_since = None;
+                });
             }
             // The connector may have gone on without the answer: the batch comes again then.
             let _ = reply.send(result);
@@ -83,6 +97,7 @@ impl<P: MqProducer> Work<P> {
                 self.status.send_modify(|status| status.error = None);
                 return Ok(());
             };
+            self.metrics.failed();
             self.status.send_modify(|status| {
                 status.failures += 1;
                 status.error = Some(error.clone());
@@ -150,9 +165,12 @@ impl<P: MqProducer> Work<P> {
             let bytes: usize = chosen.iter().map(Bytes::len).sum();
             self.producer.produce(topic, partition, chosen).await?;
             messages.drain(..count);
+            let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
+            let (count, bytes) = (number(count), number(bytes));
+            self.metrics.confirmed(count, bytes);
             self.status.send_modify(|status| {
-                status.messages += u64::try_from(count).unwrap_or(u64::MAX);
-                status.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+                status.messages += count;
+                status.bytes += bytes;
             });
         }
         Ok(())

@@ -1,32 +1,11 @@
 //! A table that is changed by dice while it is read in chunks, and a stream that lags behind, begins
 //! again and survives crashes.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::row::ChangeKind;
-use crate::snapshot::is_snapshot;
-use crate::snapshot::key::KeyKind;
-
-type Rows = BTreeMap<u64, u64>;
-
-fn columns(id: u64, value: u64) -> Vec<wire::Column> {
-    let column = |index, name: &'static str, text: String, key| wire::Column {
-        index,
-        name: name.into(),
-        is_key: key,
-        value: text.into(),
-        mysql_type: "bigint(20) unsigned".into(),
-        ..wire::Column::default()
-    };
-    vec![
-        column(0, "id", id.to_string(), true),
-        column(1, "value", value.to_string(), false),
-    ]
-}
+use crate::snapshot::simulation::*;
 
 fn named(name: &'static str, text: &str) -> wire::Column {
     wire::Column {
@@ -34,32 +13,6 @@ fn named(name: &'static str, text: &str) -> wire::Column {
         value: text.to_owned().into(),
         ..wire::Column::default()
     }
-}
-
-fn header(schema: &str, table: &str) -> wire::Header {
-    wire::Header {
-        schema_name: schema.to_owned(),
-        table_name: table.to_owned(),
-        ..wire::Header::default()
-    }
-}
-
-/// A change: the row before and after.
-type Change = (Option<(u64, u64)>, Option<(u64, u64)>);
-
-fn change((before, after): Change) -> Bytes {
-    let kind = match (before, after) {
-        (None, _) => wire::EventType::Insert,
-        (_, None) => wire::EventType::Delete,
-        _ => wire::EventType::Update,
-    };
-    let image = |row: Option<(u64, u64)>| row.map_or(Vec::new(), |(id, value)| columns(id, value));
-    let row = wire::RowData {
-        before_columns: image(before),
-        after_columns: image(after),
-        ..wire::RowData::default()
-    };
-    entries::entry(&header("shop", "orders"), kind, vec![row])
 }
 
 fn mark(text: &str) -> Bytes {
@@ -86,10 +39,6 @@ fn schema_change() -> Bytes {
     entry.encode_to_vec().into()
 }
 
-fn decoded(raw: &Bytes) -> Entry {
-    Entry::decode(Arc::from("example"), raw.clone()).unwrap()
-}
-
 fn merge(state: SnapshotState) -> Merge {
     let watermarks = Watermarks {
         schema: "shop".to_owned(),
@@ -97,71 +46,6 @@ fn merge(state: SnapshotState) -> Merge {
         name: "snapshot".to_owned(),
     };
     Merge::new(state, watermarks)
-}
-
-fn key() -> KeyColumns {
-    vec![KeyColumn {
-        name: "id".to_owned(),
-        kind: KeyKind::Unsigned,
-    }]
-}
-
-fn id_of(key: &Key) -> u64 {
-    match key.0[0] {
-        super::super::key::KeyValue::Unsigned(id) => id,
-        _ => unreachable!("the key is unsigned"),
-    }
-}
-
-/// The changes in an entry; whether they were read.
-fn changes(raw: &Bytes) -> (bool, Vec<Change>) {
-    let entry = decoded(raw);
-    let Some(change) = entry.row_change().unwrap() else {
-        return (false, Vec::new());
-    };
-    if change.kind() != ChangeKind::Rows {
-        return (false, Vec::new());
-    }
-    let row = |columns: crate::Columns<'_>| {
-        let number = |name| columns.get(name)?.text()?.parse().ok();
-        Some((number("id")?, number("value")?))
-    };
-    let rows = change
-        .raw_rows()
-        .map(|raw| (row(raw.before()), row(raw.after())));
-    (is_snapshot(&entry), rows.collect())
-}
-
-/// What a handler has.
-#[derive(Debug, Clone, Default)]
-struct Handler {
-    rows: Rows,
-}
-
-impl Handler {
-    /// Takes what comes and lets nothing pass that does not fit what it has.
-    fn strictly(&mut self, raw: &Bytes) {
-        for (before, after) in changes(raw).1 {
-            if let Some((id, value)) = before {
-                assert_eq!(self.rows.remove(&id), Some(value), "row {id} before");
-            }
-            if let Some((id, value)) = after {
-                assert_eq!(self.rows.insert(id, value), None, "row {id} is new");
-            }
-        }
-    }
-
-    /// Writes what comes over what it has, as a handler does to whom things may come twice.
-    fn over(&mut self, raw: &Bytes) {
-        for (before, after) in changes(raw).1 {
-            if let Some((id, _)) = before {
-                self.rows.remove(&id);
-            }
-            if let Some((id, value)) = after {
-                self.rows.insert(id, value);
-            }
-        }
-    }
 }
 
 /// The database, its binlog, and who reads the table.
@@ -187,37 +71,7 @@ enum Reading {
 
 impl World {
     fn mutate(&mut self, dice: u64) {
-        let keys: Vec<u64> = self.rows.keys().copied().collect();
-        let pick = |at: u64| {
-            keys.get(usize::try_from(at).unwrap() % keys.len().max(1))
-                .copied()
-        };
-        let value = dice / 7;
-        let made = match (dice % 5, pick(dice / 5)) {
-            (0 | 1, _) | (_, None) => {
-                let id = dice / 5 % 60;
-                match self.rows.insert(id, value) {
-                    None => (None, Some((id, value))),
-                    Some(old) => (Some((id, old)), Some((id, value))),
-                }
-            }
-            (2, Some(id)) => {
-                let old = self.rows.insert(id, value).unwrap();
-                (Some((id, old)), Some((id, value)))
-            }
-            (3, Some(id)) => (Some((id, self.rows.remove(&id).unwrap())), None),
-            (_, Some(id)) => {
-                // The key itself changes.
-                let to = dice / 11 % 60;
-                if self.rows.contains_key(&to) {
-                    return;
-                }
-                let old = self.rows.remove(&id).unwrap();
-                self.rows.insert(to, value);
-                (Some((id, old)), Some((to, value)))
-            }
-        };
-        self.log.push(change(made));
+        self.log.extend(mutate(&mut self.rows, dice).map(change));
     }
 
     /// The reader's next step.

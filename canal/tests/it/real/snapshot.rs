@@ -1,6 +1,7 @@
 //! Rows from before the start, on the real Canal server and MariaDB: read in chunks while the table is
 //! changed, and after kills.
 
+mod moment;
 mod process;
 
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use actix::prelude::*;
 use lockkeeper_canal::snapshot::{
     FileSnapshotStore, GetSnapshotStatus, SnapshotDatabase, SnapshotEnd, SnapshotError,
-    SnapshotPhase, SnapshotSettings, SnapshotThenStream, StopSnapshot, WaitForSnapshotEnd,
-    WaitForStreaming, is_snapshot,
+    SnapshotMode, SnapshotPhase, SnapshotSettings, SnapshotThenStream, StopSnapshot,
+    WaitForSnapshotEnd, WaitForStreaming, is_snapshot,
 };
 use lockkeeper_canal::{
     Batch, BatchResult, CanalConnectorBuilder, CanalConnectorSettings, ClientIdentity, RawRow,
@@ -24,7 +25,7 @@ use super::{on_the_real_server_with, password, variable};
 use crate::contract::Subject;
 
 /// A guard against a hang, not a measure.
-const HANG: Duration = Duration::from_secs(300);
+const HANG: Duration = Duration::from_secs(115);
 
 /// The row that is written last.
 const LAST: u64 = 10_000_000;
@@ -294,7 +295,8 @@ fn a_table_of_100000_rows_that_is_changed_meanwhile_ends_equal_to_sqls() {
         let (schema, _) = subject.database.table();
         let table = format!("{schema}.orders");
         database.execute(&fill(&table, 100_000));
-        let mut lab = Lab::start(subject, settings(schema, "orders"), &table, Taking::Strict);
+        let settings = settings(schema, "orders").with_mode(SnapshotMode::Watermarks);
+        let mut lab = Lab::start(subject, settings, &table, Taking::Strict);
         // The changes begin with the first rows, and go on while chunks are read.
         let read = lab.seen.wait_for(|seen| seen.read > 0);
         in_time("the first chunk", read).await.unwrap();
@@ -326,7 +328,9 @@ fn a_table_that_is_altered_while_it_is_read_ends_equal_to_sqls() {
         let (schema, _) = subject.database.table();
         let table = format!("{schema}.orders");
         database.execute(&fill(&table, 5_000));
-        let chunks = settings(schema, "orders").with_chunk_rows(100);
+        let chunks = settings(schema, "orders")
+            .with_mode(SnapshotMode::Watermarks)
+            .with_chunk_rows(100);
         let mut lab = Lab::start(subject, chunks, &table, Taking::Over);
         in_time("the first chunk", lab.seen.wait_for(|seen| seen.read > 0))
             .await

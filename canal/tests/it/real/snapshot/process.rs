@@ -11,6 +11,7 @@ use super::*;
 const FOLDER: &str = "LOCKKEEPER_SNAPSHOT_FOLDER";
 const TABLE: &str = "LOCKKEEPER_SNAPSHOT_TABLE";
 const DESTINATION: &str = "LOCKKEEPER_SNAPSHOT_DESTINATION";
+const MODE: &str = "LOCKKEEPER_SNAPSHOT_MODE";
 
 /// Writes each change as a line: an id and the row's JSON, or an id alone for a row that is gone.
 struct Log {
@@ -98,7 +99,11 @@ fn the_process_that_is_killed() {
         let address = variable("LOCKKEEPER_CANAL").unwrap();
         let connector = connector(&address, &variable(DESTINATION).unwrap());
         let store = FileSnapshotStore::new(folder.join("snapshot.json"));
-        let settings = settings(schema, table).with_chunk_rows(500);
+        let mode = match variable(MODE).as_deref() {
+            Some("watermarks") => SnapshotMode::Watermarks,
+            _ => SnapshotMode::OneMoment,
+        };
+        let settings = settings(schema, table).with_chunk_rows(500).with_mode(mode);
         let snapshot = SnapshotThenStream::new(database(), connector, settings, store, handler);
         let snapshot = snapshot.unwrap().start();
         let end = snapshot.send(WaitForSnapshotEnd).await.unwrap();
@@ -116,7 +121,7 @@ impl Drop for Killed {
 }
 
 /// Starts the process.
-fn start(folder: &Path, table: &str, destination: &str) -> Killed {
+fn start(folder: &Path, table: &str, destination: &str, mode: &str) -> Killed {
     let child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -126,6 +131,7 @@ fn start(folder: &Path, table: &str, destination: &str) -> Killed {
         .env(FOLDER, folder)
         .env(TABLE, table)
         .env(DESTINATION, destination)
+        .env(MODE, mode)
         .stdout(Stdio::null())
         .spawn();
     Killed(child.unwrap())
@@ -147,7 +153,16 @@ async fn until(path: &Path, process: &mut Killed, done: impl Fn(&Orders) -> bool
 
 #[test]
 fn a_snapshot_that_is_killed_between_its_chunks_goes_on_and_ends_equal_to_sqls() {
-    on_the_real_server_with("snapshot_killed", async |subject, database| {
+    killed_and_started_again("snapshot_killed", "watermarks");
+}
+
+#[test]
+fn a_snapshot_of_one_moment_that_is_killed_goes_on_as_of_a_later_one_and_ends_equal_to_sqls() {
+    killed_and_started_again("snapshot_moment_killed", "moment");
+}
+
+fn killed_and_started_again(test: &str, mode: &str) {
+    on_the_real_server_with(test, async |subject, database| {
         let (schema, _) = subject.database.table();
         let table = format!("{schema}.orders");
         database.execute(&fill(&table, 30_000));
@@ -155,7 +170,7 @@ fn a_snapshot_that_is_killed_between_its_chunks_goes_on_and_ends_equal_to_sqls()
         let log = folder.path().join("log");
         let mut writer = client(&changes(&table, 30_000, 2000));
         for rows in [3_000, 9_000, 15_000] {
-            let mut process = start(folder.path(), &table, &subject.destination);
+            let mut process = start(folder.path(), &table, &subject.destination, mode);
             until(&log, &mut process, |orders| orders.len() >= rows).await;
             // Changes while nobody follows.
             drop(process);
@@ -169,7 +184,7 @@ fn a_snapshot_that_is_killed_between_its_chunks_goes_on_and_ends_equal_to_sqls()
         database.execute(&format!(
             "INSERT INTO {table} VALUES ({LAST}, 'last', 0, NULL)"
         ));
-        let mut process = start(folder.path(), &table, &subject.destination);
+        let mut process = start(folder.path(), &table, &subject.destination, mode);
         let truth = truth(&table);
         until(&log, &mut process, |orders| {
             orders.contains_key(&LAST) && orders.len() == truth.len()
