@@ -11,6 +11,12 @@ use bench_harness::Failure;
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long a standby is given to be one, after it has said that it contends: a session, a node and a watch.
 const SETTLING: Duration = Duration::from_millis(1_000);
+/// A server ends sessions at multiples of its tick and a leader renews at times of its own: over this time, more
+/// than either, the moments at which leaders go are spread evenly. Were they always as long after the grant,
+/// which comes with a tick, they would all meet the same moment of it.
+const SPREAD: Duration = Duration::from_millis(2_000);
+/// The golden ratio: its multiples' fractions lie evenly, however many there are.
+const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// How a leader goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +74,12 @@ impl Drop for Contender {
     }
 }
 
+/// When in the spread the leader of this run goes.
+fn moment(run: usize) -> Duration {
+    let turns = run as f64 * GOLDEN;
+    SPREAD.mul_f64(turns.fract())
+}
+
 /// So many fail-overs in a row, in milliseconds.
 pub fn measure(
     what: &str,
@@ -81,7 +93,7 @@ pub fn measure(
     for run in 1..=runs {
         let standby = Contender::start(command(run)?)?;
         standby.said("contends")?;
-        std::thread::sleep(SETTLING);
+        std::thread::sleep(SETTLING + moment(run));
         let began = Instant::now();
         match how {
             Contenders::Killed => leader.process.kill()?,

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use lockkeeper_canal::BinlogPosition;
 
@@ -133,6 +134,9 @@ fn on_the_real_server_with(name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb
     on_a_server(&SERVER, name, test);
 }
 
+/// An upper bound against hanging, not a measure.
+pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(400);
+
 fn on_a_server(server: &Server, name: &str, test: impl AsyncFnOnce(&Subject, &MariaDb)) {
     let variables = [server.address, server.destinations, server.mysql];
     let [Some(address), Some(destinations), Some(_)] = variables.map(variable) else {
@@ -152,7 +156,9 @@ fn on_a_server(server: &Server, name: &str, test: impl AsyncFnOnce(&Subject, &Ma
         password: password(server.password),
         database: Box::new(database.clone()),
     };
-    actix_rt::System::new().block_on(test(&subject, &database));
+    let ended = actix_rt::System::new()
+        .block_on(async { tokio::time::timeout(TEST_LIMIT, test(&subject, &database)).await });
+    ended.expect("the test hangs");
 }
 
 /// A schema for one test alone, by the command line client.

@@ -53,12 +53,14 @@ CNF
   )
   # The socket's path is relative to the data folder: a socket's absolute path must stay under 108 bytes,
   # and a DIR is as long as its user wants.
+  # A statement that waits for a table that somebody reads fails after a minute; else it would wait for a day.
   # Annotations would reach Canal's clients as entries that no other server sends. The binlog is not rotated
   # before 1 GiB: Canal 1.1.7 gives wrong positions for rows that follow a rotation closely.
   launch mariadb "$home/mariadb.log" mariadbd --no-defaults "${as_user[@]}" --datadir="$home/data" \
     --socket=mariadb.sock --port="$1" --bind-address=127.0.0.1 --skip-name-resolve --pid-file="$home/data/server.pid" \
     --server-id=1 --log-bin="$home/data/binlog" --binlog-format=ROW --binlog-row-image=FULL \
     --binlog-annotate-row-events=OFF --sync-binlog=0 --innodb-flush-log-at-trx-commit=0 \
+    --lock-wait-timeout=60 \
     --innodb-buffer-pool-size=64M --innodb-log-file-size=64M --max-allowed-packet=64M --max-connections=500 \
     --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --performance-schema=OFF \
     --init-file="$home/accounts.sql"

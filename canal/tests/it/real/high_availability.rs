@@ -297,7 +297,7 @@ fn a_canal_server_that_is_down_costs_few_writes_and_others_get_their_turn() {
 #[test]
 fn without_zookeeper_a_turn_ends_by_its_own_clock_and_comes_again() {
     on_the_cluster("without_zookeeper", async |cluster, _| {
-        struct Counts(std::sync::mpsc::Sender<bool>);
+        struct Counts(tokio::sync::mpsc::UnboundedSender<bool>);
         impl ClientRunningListener for Counts {
             fn process_active_enter(&mut self) {
                 let _ = self.0.send(true);
@@ -307,7 +307,7 @@ fn without_zookeeper_a_turn_ends_by_its_own_clock_and_comes_again() {
             }
         }
         let line = Line::to(&cluster.ensemble).await;
-        let (heard, hears) = std::sync::mpsc::channel();
+        let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
         let monitor = ClientRunningMonitor::builder(&line.address, cluster.identity())
             .session(SESSION)
             .listener(Counts(heard))
@@ -329,7 +329,10 @@ fn without_zookeeper_a_turn_ends_by_its_own_clock_and_comes_again() {
         let standby = state.wait_for(|state| state.role == ClientRole::Standby);
         tokio::time::timeout(HANG, standby).await.unwrap().unwrap();
         drop((monitor, state));
-        let heard: Vec<_> = hears.iter().collect();
+        let mut heard = Vec::new();
+        while let Some(active) = tokio::time::timeout(HANG, hears.recv()).await.unwrap() {
+            heard.push(active);
+        }
         assert_eq!(heard, [true, false, true, false]);
     });
 }

@@ -335,9 +335,14 @@ fn a_table_that_is_altered_while_it_is_read_ends_equal_to_sqls() {
         in_time("the first chunk", lab.seen.wait_for(|seen| seen.read > 0))
             .await
             .unwrap();
-        database.execute(&format!("ALTER TABLE {table} ADD COLUMN note TEXT FIRST"));
-        database.execute(&format!("DELETE FROM {table} WHERE id % 3 = 0"));
-        database.execute(&format!("ALTER TABLE {table} DROP COLUMN note"));
+        // An ALTER waits for the transaction that reads a chunk, and that one goes on only on this thread.
+        let changes = client(&format!(
+            "ALTER TABLE {table} ADD COLUMN note TEXT FIRST; DELETE FROM {table} WHERE id % 3 = 0; \
+             ALTER TABLE {table} DROP COLUMN note;"
+        ));
+        let changed = tokio::task::spawn_blocking(move || changes.wait_with_output());
+        let changed = in_time("the changes", changed).await.unwrap().unwrap();
+        assert!(changed.status.success());
         let streaming = in_time("all chunks", lab.snapshot.send(WaitForStreaming)).await;
         streaming.unwrap().unwrap();
         database.execute(&format!(

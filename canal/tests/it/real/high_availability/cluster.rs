@@ -14,7 +14,7 @@ use lockkeeper_canal::{
 use zookeeper_client::Client;
 
 use crate::contract::{Database as _, Order};
-use crate::real::{MariaDb, password, variable};
+use crate::real::{MariaDb, TEST_LIMIT, password, variable};
 
 /// A guard against a hang, not a measure.
 pub(super) const HANG: Duration = Duration::from_secs(90);
@@ -49,7 +49,9 @@ pub(super) fn on_the_cluster(name: &str, test: impl AsyncFnOnce(&Cluster, &Arc<M
     };
     let cluster = Cluster::of(take(&destinations));
     let database = Arc::new(MariaDb::new(name));
-    actix_rt::System::new().block_on(test(&cluster, &database));
+    let ended = actix_rt::System::new()
+        .block_on(async { tokio::time::timeout(TEST_LIMIT, test(&cluster, &database)).await });
+    ended.expect("the test hangs");
 }
 
 fn take(all: &str) -> String {

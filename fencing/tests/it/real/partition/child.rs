@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child as Process, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// An upper bound against hanging, not a measure.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a child tells its parent begins so; everything else is the test harness'.
 const MARK: char = '@';
@@ -85,8 +85,13 @@ impl Child {
 
     /// The next line that begins with this word: what follows it.
     pub(super) fn await_word(&self, word: &str) -> String {
+        let began = Instant::now();
         loop {
             let told = self.told();
+            assert!(
+                began.elapsed() < LIMIT,
+                "a child tells {told:?} and not {word:?}"
+            );
             if let Some((first, rest)) = told.split_once(' ')
                 && first == word
             {

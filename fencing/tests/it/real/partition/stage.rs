@@ -1,7 +1,7 @@
 //! A leader, a standby, a caller and the coordination servers, each on a host of its own.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockkeeper_fencing::clock::{Clock, SystemClock};
 
@@ -21,6 +21,9 @@ pub(super) const STANDBY: usize = 12;
 pub(super) const CALLER_HOST: usize = 13;
 /// The first server's host; others follow it.
 pub(super) const SERVER: usize = 1;
+
+/// An upper bound against hanging, not a measure: callers tell of failures for as long as nobody serves.
+const LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) struct Stage {
     // In this order they end: the processes before their hosts.
@@ -131,6 +134,7 @@ impl Stage {
                 Some(_) => in_a_row += 1,
                 None => {}
             }
+            self.assert_is_in_time(begun.since, "calls are still answered");
         }
     }
 
@@ -140,7 +144,17 @@ impl Stage {
         while left > 0 {
             let next = self.next_event(caller);
             left -= usize::from(begun.ended(&next).is_some_and(&counts));
+            self.assert_is_in_time(begun.since, "too few calls ended as they should");
         }
+    }
+
+    fn assert_is_in_time(&self, since: Instant, what: &str) {
+        let last = &self.history[self.history.len().saturating_sub(20)..];
+        assert!(
+            since.elapsed() < LIMIT,
+            "{}: {what} within {LIMIT:?}; the last events: {last:#?}",
+            self.test
+        );
     }
 
     fn next_event(&mut self, caller: usize) -> Timed {
@@ -197,6 +211,7 @@ impl Stage {
 
 /// The calls that were begun after a moment: what is told may have happened a while ago.
 struct Begun {
+    since: Instant,
     from: u128,
     calls: BTreeSet<u64>,
 }
@@ -204,6 +219,7 @@ struct Begun {
 impl Begun {
     fn from_now() -> Self {
         Begun {
+            since: Instant::now(),
             from: SystemClock.now().elapsed().as_nanos(),
             calls: BTreeSet::new(),
         }
