@@ -76,7 +76,10 @@ async fn until_it_is_shown(consumer: &KafkaConsumer, topic: &str) {
             Err(MqError::UnknownTopic(_) | MqError::Unavailable(_)) => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            other => return drop(other.unwrap()),
+            shown => {
+                shown.unwrap();
+                return;
+            }
         }
     }
 }
