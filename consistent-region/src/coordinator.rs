@@ -8,7 +8,7 @@
 //! - `members`, `outbox`, `placement`, `record`: the machine's parts, pure as well
 //! - [`Savepoint`]: cuts that are kept under a name
 //! - [`CoordinatorSettings`]: what a region's owner decides
-//! - [`RegionStatus`], [`RegionEvent`]: what can be seen
+//! - [`RegionStatus`], [`RegionEvent`]: what can be seen; `shown`: the same for a console
 
 mod actor;
 mod codec;
@@ -25,6 +25,7 @@ mod record;
 mod savepoint;
 mod scribe;
 mod settings;
+mod shown;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -39,4 +40,6 @@ pub use self::publisher::EnterError;
 pub use self::record::{Claim, ENTRY_FORMAT, Entry, Record, Retained};
 pub use self::savepoint::{Savepoint, copy_savepoint, list_savepoints, read_savepoint};
 pub use self::settings::{CoordinatorSettings, InstanceShape, SettingsError, Shape};
-pub use self::status::{CompletedCut, RegionEvent, RegionState, RegionStatus, WorkerStatus};
+pub use self::status::{
+    CompletedCut, RegionEvent, RegionState, RegionStatus, RoundPhase, RoundStatus, WorkerStatus,
+};

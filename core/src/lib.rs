@@ -60,11 +60,13 @@
 //! | [`token`] | the fencing token |
 //! | [`trace`] | spans that join caller and callee |
 //! | [`transport`] | the seam to a network |
+//! | `web` | the console, to be mounted in an actix-web app (feature `web`) |
 //!
 //! | feature | default | gives |
 //! |---|---|---|
 //! | `macros` | yes | `#[derive(RpcEndpoint)]` |
 //! | `testing` | no | module `testing`: a service for tests, recorded dead letters, a clock that stands still |
+//! | `web` | no | module `web`: the console |
 //!
 //! Not for fire-and-forget work that may be lost without a trace, and not for streams of millions
 //! of small values a second: an actix mailbox or a channel is nearer to those.
@@ -104,6 +106,8 @@ pub mod token;
 pub mod trace;
 pub mod transport;
 mod watchdog;
+#[cfg(feature = "web")]
+pub mod web;
 
 /// For the crate's macros; no part of its interface.
 #[doc(hidden)]

@@ -14,7 +14,7 @@ use crate::{
     endpoint::{Control, EndpointState, Resources, RpcEndpoint, Serves, core::Core, local::Handle},
     error::{RpcError, RpcErrorKind},
     gateway::{Dispatch, Fenced, FencingMode, Gateway, GatewayInner, Link, TokenSource},
-    status::{StatusEvent, StatusSnapshot, StatusSource},
+    status::{Level, Plot, StatusEvent, StatusKind, StatusSnapshot, StatusSource, Unit},
     token::FencingToken,
 };
 
@@ -261,14 +261,26 @@ impl<A: RpcEndpoint> StatusSource for EndpointStatus<A> {
             .fence
             .token()
             .map_or_else(|| "none".to_owned(), |t| t.to_string());
-        StatusSnapshot::default()
+        let state = *self.0.state.borrow();
+        let (level, unready) = match state {
+            EndpointState::Started => (Level::Good, None),
+            EndpointState::Stopped => (Level::Neutral, Some("it is not started")),
+            EndpointState::Terminating => (Level::Busy, Some("it ends")),
+            EndpointState::Terminated => (Level::Bad, Some("it has ended")),
+        };
+        StatusSnapshot::new(StatusKind::Endpoint)
+            .with_state(state.to_string(), level)
+            .with_unready(unready.map(str::to_owned))
             .with("address", self.0.address.to_string())
-            .with("state", self.0.state.borrow().to_string())
             .with("token", token)
-            .with("handled", self.0.handled())
-            .with("waiting", messages)
-            .with("waiting bytes", bytes)
-            .with("oldest waiting, seconds", self.0.inbox.age().as_secs_f64())
+            .with_plot("handled", self.0.handled(), Unit::None, Plot::Rate)
+            .with_plot("waiting", messages, Unit::None, Plot::Value)
+            .with_unit("waiting bytes", bytes, Unit::Bytes)
+            .with_unit(
+                "oldest waiting",
+                self.0.inbox.age().as_secs_f64(),
+                Unit::Seconds,
+            )
             .with("in flight", self.0.pending_methods().len())
             .with("incarnation", self.0.incarnation().number)
     }

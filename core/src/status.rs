@@ -1,12 +1,31 @@
 //! What a console shows: each part of a program registers a [`StatusSource`] with its service.
+//!
+//! A source knows nothing of consoles, and a console nothing of sources: between them stands the
+//! small model of [`StatusSnapshot`] (kind, state, facts, tables, a graph, series), which every
+//! crate fills and the console (feature `web`) draws.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::{SystemTime, UNIX_EPOCH},
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::broadcast;
+
+pub use self::{
+    control::{ActionFuture, StatusAction, StatusControl},
+    event::StatusEvent,
+    graph::{StatusEdge, StatusGraph, StatusNode},
+    snapshot::{
+        Level, Plot, StatusFact, StatusKind, StatusSeries, StatusSnapshot, StatusState, StatusTable,
+    },
+    value::{StatusValue, Unit},
 };
 
-use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+#[cfg(feature = "web")]
+pub(crate) use self::event::now_unix_ms;
+
+mod control;
+mod event;
+mod graph;
+mod snapshot;
+mod value;
 
 /// One part of a program that can tell how it is.
 pub trait StatusSource: Send + Sync + 'static {
@@ -20,102 +39,11 @@ pub trait StatusSource: Send + Sync + 'static {
     fn events(&self) -> Option<broadcast::Receiver<StatusEvent>> {
         None
     }
-}
 
-/// Named values, in the order in which they are to be shown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StatusSnapshot {
-    /// The values.
-    pub values: Vec<(String, StatusValue)>,
-}
-
-impl StatusSnapshot {
-    /// The snapshot with one value more.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<StatusValue>) -> Self {
-        self.values.push((name.into(), value.into()));
-        self
-    }
-
-    /// The first value of that name.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&StatusValue> {
-        self.values
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value)
-    }
-}
-
-/// A value to be shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-#[non_exhaustive]
-pub enum StatusValue {
-    /// Yes or no.
-    Flag(bool),
-    /// A count, or a size in bytes; the name says which.
-    Count(u64),
-    /// A measure; the name has its unit.
-    Number(f64),
-    /// Text.
-    Text(String),
-}
-
-impl From<bool> for StatusValue {
-    fn from(value: bool) -> Self {
-        Self::Flag(value)
-    }
-}
-
-impl From<u64> for StatusValue {
-    fn from(value: u64) -> Self {
-        Self::Count(value)
-    }
-}
-
-impl From<usize> for StatusValue {
-    fn from(value: usize) -> Self {
-        Self::Count(u64::try_from(value).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<f64> for StatusValue {
-    fn from(value: f64) -> Self {
-        Self::Number(value)
-    }
-}
-
-impl From<String> for StatusValue {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl From<&str> for StatusValue {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StatusEvent {
-    /// Milliseconds since the Unix epoch.
-    pub at_unix_ms: u64,
-    /// What happened, in one line.
-    pub text: String,
-}
-
-impl StatusEvent {
-    /// Something that happens now.
-    #[must_use]
-    pub fn now(text: impl Into<String>) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            at_unix_ms: since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
-            text: text.into(),
-        }
+    /// What can be done with it, if anything can. A console offers it only to whoever has the
+    /// program's token.
+    fn control(&self) -> Option<Arc<dyn StatusControl>> {
+        None
     }
 }
 

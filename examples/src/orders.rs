@@ -4,12 +4,14 @@
 //! From the data to the process: [`account`] says what one change does to one customer,
 //! [`script`] makes the changes of the embedded source, [`totals`] and [`output`] are the region's
 //! operators, [`judge`] compares what was
-//! written with the truth, which [`database`] reads when the source is a real one.
+//! written with the truth, which [`database`] reads when the source is a real one. [`console`] shows
+//! what goes on: [`relay`] tells it in each process, [`overview`] collects it.
 
 pub mod account;
 pub mod armed;
 pub mod chaos;
 pub mod cluster;
+pub mod console;
 pub mod database;
 pub mod embedded;
 pub mod job;
@@ -19,6 +21,8 @@ pub mod node;
 pub mod options;
 pub mod outcome;
 pub mod output;
+pub mod overview;
+pub mod relay;
 pub mod report;
 pub mod rows;
 pub mod run;

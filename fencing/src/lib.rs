@@ -30,6 +30,7 @@ pub mod registration;
 pub mod retrieval;
 #[cfg(test)]
 mod searching;
+mod status;
 
 pub use leader_gateway::{Idempotent, LeaderGateway};
 pub use lockkeeper_core::token::{FencingToken, Lineage, TokenRelation};

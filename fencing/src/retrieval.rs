@@ -44,18 +44,25 @@ impl LeaderRetrievalService {
     /// As [`LeaderRetrievalDriverFactory::retrieve`].
     pub fn retrieve(&self, component: ComponentId) -> Result<LeaderRetrieval, ElectionError> {
         let (sender, leader) = watch::channel(None);
-        self.factory.retrieve(component, sender)?;
-        Ok(LeaderRetrieval { leader })
+        self.factory.retrieve(component.clone(), sender)?;
+        Ok(LeaderRetrieval { component, leader })
     }
 }
 
 /// Follows the leader of one component.
 #[derive(Clone, Debug)]
 pub struct LeaderRetrieval {
+    component: ComponentId,
     leader: LeaderInformationWatch,
 }
 
 impl LeaderRetrieval {
+    /// The component.
+    #[must_use]
+    pub fn component(&self) -> &ComponentId {
+        &self.component
+    }
+
     /// The leader as known now.
     #[must_use]
     pub fn current(&self) -> Option<LeaderInformation> {

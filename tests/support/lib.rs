@@ -26,5 +26,6 @@ mod pages {
         Testing = "docs/tasks/testing.md";
         Kubernetes = "docs/tasks/kubernetes.md";
         Metrics = "docs/tasks/metrics.md";
+        Console = "docs/tasks/console.md";
     }
 }

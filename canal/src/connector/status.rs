@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lockkeeper_core::status::{StatusSnapshot, StatusSource};
+use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
 use tokio::sync::watch;
 
 use super::stall::BinlogPosition;
@@ -160,48 +160,77 @@ impl StatusSource for ConnectorStatusSource {
 
     fn snapshot(&self) -> StatusSnapshot {
         let status = self.status.borrow().clone();
-        let state = match &status.state {
-            ConnectorState::Connecting => "connecting".to_owned(),
-            ConnectorState::Standby => "standby".to_owned(),
-            ConnectorState::Streaming => "streaming".to_owned(),
-            ConnectorState::Stalled { binlog } => format!("stalled: the binlog is at {binlog}"),
-            ConnectorState::Paused => "paused".to_owned(),
-            ConnectorState::BackingOff { error, .. } => format!("backing off: {error}"),
-            ConnectorState::Ended(ConnectorEnd::Stopped) => "stopped".to_owned(),
-            ConnectorState::Ended(ConnectorEnd::Failed(error)) => format!("failed: {error}"),
-            ConnectorState::Ended(ConnectorEnd::RecipientClosed) => "handler gone".to_owned(),
+        let (state, level) = shown(&status.state);
+        let unready = match &status.state {
+            ConnectorState::Connecting
+            | ConnectorState::Stalled { .. }
+            | ConnectorState::BackingOff { .. }
+            | ConnectorState::Ended(_) => Some(state.clone()),
+            ConnectorState::Standby | ConnectorState::Streaming | ConnectorState::Paused => None,
         };
-        let mut snapshot = StatusSnapshot::default()
-            .with("state", state)
-            .with("batches", status.batches)
-            .with("entries", status.entries)
-            .with("rows", status.rows)
-            .with("handled_batches", status.handled_batches)
-            .with("failed_batches", status.failed_batches)
-            .with("acknowledged_batches", status.acknowledged_batches)
-            .with("rollbacks", status.rollbacks)
-            .with("outstanding_batches", status.outstanding_batches)
-            .with("connections", status.connections)
-            .with("panics", status.panics)
-            .with("undecodable_rows", status.undecodable_rows)
-            .with("stalls", status.stalls)
-            .with("caught_up", status.caught_up);
-        if let Some(age) = status.oldest_unacknowledged() {
-            snapshot = snapshot.with("oldest_unacknowledged_seconds", age.as_secs_f64());
-        }
-        if let Some(problem) = &status.probe_problem {
-            snapshot = snapshot.with("probe_problem", problem.as_str());
-        }
-        if let Some(address) = &status.address {
-            snapshot = snapshot.with("address", address.as_str());
-        }
-        if let Some(lag) = status.lag() {
-            snapshot = snapshot.with("lag_seconds", lag.as_secs_f64());
-        }
+        let mut snapshot = StatusSnapshot::new(StatusKind::Canal)
+            .with_state(state, level)
+            .with_unready(unready);
         if let Some(position) = &status.position {
             let text = format!("{}:{}", position.journal, position.offset);
             snapshot = snapshot.with("position", text);
         }
-        snapshot
+        if let Some(lag) = status.lag() {
+            snapshot = snapshot.with_plot("lag", lag.as_secs_f64(), Unit::Seconds, Plot::Value);
+        }
+        if let Some(address) = &status.address {
+            snapshot = snapshot.with("address", address.as_str());
+        }
+        snapshot = snapshot
+            .with_plot(
+                "outstanding batches",
+                status.outstanding_batches,
+                Unit::None,
+                Plot::Value,
+            )
+            .with_plot("rows", status.rows, Unit::None, Plot::Rate)
+            .with("entries", status.entries)
+            .with("batches", status.batches)
+            .with("handled batches", status.handled_batches)
+            .with("failed batches", status.failed_batches)
+            .with("acknowledged batches", status.acknowledged_batches)
+            .with("rollbacks", status.rollbacks)
+            .with("connections", status.connections)
+            .with("panics", status.panics)
+            .with("undecodable rows", status.undecodable_rows)
+            .with("stalls", status.stalls)
+            .with("caught up", status.caught_up);
+        if let Some(age) = status.oldest_unacknowledged() {
+            let age = age.as_secs_f64();
+            snapshot = snapshot.with_unit("oldest not acknowledged", age, Unit::Seconds);
+        }
+        match &status.probe_problem {
+            Some(problem) => snapshot.with("probe's problem", problem.as_str()),
+            None => snapshot,
+        }
+    }
+}
+
+/// A state in words, and how good it is.
+fn shown(state: &ConnectorState) -> (String, Level) {
+    match state {
+        ConnectorState::Connecting => ("connecting".to_owned(), Level::Busy),
+        ConnectorState::Standby => ("standby".to_owned(), Level::Neutral),
+        ConnectorState::Streaming => ("streaming".to_owned(), Level::Good),
+        ConnectorState::Stalled { binlog } => (
+            format!("stalled: the binlog is at {binlog}"),
+            Level::Warning,
+        ),
+        ConnectorState::Paused => ("paused".to_owned(), Level::Neutral),
+        ConnectorState::BackingOff { error, .. } => {
+            (format!("backing off: {error}"), Level::Warning)
+        }
+        ConnectorState::Ended(ConnectorEnd::Stopped) => ("stopped".to_owned(), Level::Neutral),
+        ConnectorState::Ended(ConnectorEnd::Failed(error)) => {
+            (format!("failed: {error}"), Level::Bad)
+        }
+        ConnectorState::Ended(ConnectorEnd::RecipientClosed) => {
+            ("handler gone".to_owned(), Level::Bad)
+        }
     }
 }

@@ -542,7 +542,7 @@ async fn each_destination_has_a_connector_of_its_own() {
         ends.values().all(|end| *end == ConnectorEnd::Stopped),
         "{ends:?}"
     );
-    assert_eq!(source.snapshot().get("state"), Some(&"stopped".into()));
+    assert_eq!(source.snapshot().state.unwrap().text, "stopped");
 }
 
 #[test]

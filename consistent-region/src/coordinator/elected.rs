@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lockkeeper_core::status::StatusSource;
 use lockkeeper_core::{FencingToken, RpcError, RpcServer, RpcService};
 use lockkeeper_fencing::clock::LocalDeadline;
 use lockkeeper_fencing::election::{
@@ -19,6 +20,8 @@ use tokio::sync::watch;
 use super::RegionCoordinator;
 use super::handle::{CoordinatorEnd, CoordinatorHandle};
 use super::settings::{CoordinatorSettings, SettingsError};
+use super::shown::RegionSource;
+use crate::graph::Region;
 use crate::link::remote::CoordinatorEndpoint;
 use crate::point::Hook;
 use crate::store::CheckpointStore;
@@ -125,6 +128,14 @@ impl ElectedCoordinator {
     #[must_use]
     pub fn token(&self) -> watch::Receiver<Option<FencingToken>> {
         self.token.clone()
+    }
+
+    /// The region for a console: as
+    /// [`CoordinatorHandle::status_source`](super::CoordinatorHandle::status_source), and it says
+    /// that the region is coordinated elsewhere while this process does not lead.
+    #[must_use]
+    pub fn status_source(&self, region: &Region) -> Arc<dyn StatusSource> {
+        RegionSource::shared(self.handle.clone(), region, Some(self.token.clone()))
     }
 
     /// Gives the leadership up and ends the coordinator and its endpoint.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context};
 use futures_util::stream;
+use lockkeeper_core::status::StatusSource;
 use lockkeeper_core::token::FencingToken;
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -16,7 +17,9 @@ use super::actor::{
 use super::event::CommandRefused;
 use super::publisher::Mandate;
 use super::settings::{CoordinatorSettings, SettingsError};
+use super::shown::RegionSource;
 use super::status::{RegionEvent, RegionState, RegionStatus};
+use crate::graph::Region;
 use crate::link::local::LocalCoordinator;
 use crate::point::Hook;
 use crate::store::CheckpointStore;
@@ -152,6 +155,7 @@ fn idle(settings: &CoordinatorSettings) -> RegionStatus {
         waiting: Vec::new(),
         stale_messages: 0,
         finished: false,
+        round: None,
     }
 }
 
@@ -179,6 +183,15 @@ impl CoordinatorHandle {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<RegionEvent> {
         self.events.subscribe()
+    }
+
+    /// The region for a console: state, workers, the graph with the round that flows through it, the
+    /// times of the rounds since now, events; actions `cut` and `reset`. `region` is the graph that
+    /// is drawn. To be kept, and registered with a
+    /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
+    #[must_use]
+    pub fn status_source(&self, region: &Region) -> Arc<dyn StatusSource> {
+        RegionSource::shared(self.clone(), region, None)
     }
 
     /// Waits until the region is in `state`; `false` when the coordinator ends before.

@@ -61,6 +61,33 @@ pub struct RegionStatus {
     pub stale_messages: u64,
     /// The region has completed, and every worker that was there knows so.
     pub finished: bool,
+    /// The round under way.
+    pub round: Option<RoundStatus>,
+}
+
+/// How far a round is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundStatus {
+    /// The cut that it takes.
+    pub seq: u64,
+    /// No cut follows it.
+    pub last: bool,
+    /// How far each worker that takes part is, by its name.
+    pub workers: Vec<(String, RoundPhase)>,
+    /// Everybody is done; the manifest is being written.
+    pub publishing: bool,
+}
+
+/// How far a worker is in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum RoundPhase {
+    /// Tuples that were under way are worked off.
+    Draining,
+    /// Its state is taken: tuples could flow again. It is being written.
+    Writing,
+    /// Its state is durable.
+    Durable,
 }
 
 /// A registered worker.

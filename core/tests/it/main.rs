@@ -19,3 +19,5 @@ mod support;
 mod testing_kit;
 mod trace;
 mod ui;
+#[cfg(feature = "web")]
+mod web;

@@ -28,10 +28,7 @@ fn an_endpoint_and_the_dead_letters_show_their_counts() {
                 .snapshot()
         };
         let endpoint = find("endpoint test");
-        assert_eq!(
-            endpoint.get("state"),
-            Some(&StatusValue::Text("STOPPED".into()))
-        );
+        assert_eq!(endpoint.state.as_ref().unwrap().text, "STOPPED");
         assert_eq!(endpoint.get("handled"), Some(&StatusValue::Count(1)));
         assert_eq!(
             find("dead letters").get("lost: not started"),

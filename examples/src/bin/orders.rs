@@ -24,9 +24,14 @@ fn main() -> ExitCode {
         .init();
     let system = actix::System::new();
     match &options.node {
-        Some(NodeCommand::Node { data, role, number }) => exit_code(
+        Some(NodeCommand::Node {
+            data,
+            role,
+            number,
+            status,
+        }) => exit_code(
             system
-                .block_on(node::run(data, *role, *number))
+                .block_on(node::run(data, *role, *number, *status))
                 .map(|()| true),
         ),
         Some(NodeCommand::Verify { data }) => system.block_on(truth::verify(data)),

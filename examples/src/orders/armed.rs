@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lockkeeper_consistent_region::point::{Hook, Point};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::report::{Report, now_ms};
 
@@ -24,6 +24,19 @@ pub enum Order {
     Arm(Arm),
     /// Take a final cut and end the region; it can be started again from there.
     Finish,
+    /// Do something with a part of the process, and tell what came of it.
+    Act(Act),
+}
+
+/// Something that is done with a part of the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Act {
+    /// The answer has it too.
+    pub number: u64,
+    /// The part's name.
+    pub source: String,
+    /// The action's name.
+    pub action: String,
 }
 
 /// Kill or stop yourself when you reach `point` for the `times`-th time from now.
@@ -49,6 +62,8 @@ pub struct Orders {
     pub hook: Hook,
     /// Becomes true when the region is to end.
     pub finish: watch::Receiver<bool>,
+    /// What is to be done with parts of the process.
+    pub acts: mpsc::UnboundedReceiver<Act>,
 }
 
 /// Begins to read orders. `extra` sees every point that the hook sees.
@@ -56,12 +71,17 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
     let armed = Armed::default();
     let orders = Arc::clone(&armed);
     let (finish_sender, finish) = watch::channel(false);
+    let (act_sender, acts) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };
             match serde_json::from_str(&line) {
                 Ok(Order::Finish) => {
                     finish_sender.send_replace(true);
+                }
+                Ok(Order::Act(act)) => {
+                    // A process that tells nothing does nothing.
+                    let _ = act_sender.send(act);
                 }
                 Ok(Order::Arm(order)) => match order.point.parse() {
                     Ok(point) => *lock(&orders) = Some((point, order)),
@@ -87,7 +107,7 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
             None => {}
         }
     });
-    Orders { hook, finish }
+    Orders { hook, finish, acts }
 }
 
 fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(Point, Arm)>> {

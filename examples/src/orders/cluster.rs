@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::armed::{Arm, Order};
 use super::chaos::Kill;
 use super::outcome::Measured;
+use super::overview::{Overview, Wish};
 use super::report::Report;
 use super::run::node_environment;
 
@@ -87,6 +88,9 @@ pub struct Cluster {
     crashes: u32,
     finishing: bool,
     measured: Measured,
+    overview: Option<Overview>,
+    /// What the overview's processes are to be asked.
+    wishes: mpsc::UnboundedReceiver<Wish>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -112,12 +116,22 @@ pub enum End {
 
 impl Cluster {
     /// Starts two coordinators and `workers` workers on the job in `data`; without workers one
-    /// process that is both.
+    /// process that is both. With an overview they tell how they are.
     ///
     /// # Errors
     /// When a process can't be started.
-    pub fn start(data: &Path, workers: u16, plan: Vec<Kill>) -> anyhow::Result<Self> {
+    pub fn start(
+        data: &Path,
+        workers: u16,
+        plan: Vec<Kill>,
+        overview: Option<(Overview, mpsc::UnboundedReceiver<Wish>)>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(data.join("kills"))?;
+        let (overview, wishes) = match overview {
+            Some((overview, wishes)) => (Some(overview), wishes),
+            // nobody will ask
+            None => (None, mpsc::unbounded_channel().1),
+        };
         let (report_to, events) = mpsc::unbounded_channel();
         let mut cluster = Self {
             data: data.to_owned(),
@@ -131,6 +145,8 @@ impl Cluster {
             crashes: 0,
             finishing: false,
             measured: Measured::default(),
+            overview,
+            wishes,
         };
         let coordinators = if workers == 0 { 0 } else { 2 };
         let alone = u16::from(workers == 0);
@@ -159,6 +175,7 @@ impl Cluster {
             .arg(node.role.name())
             .arg("--number")
             .arg(node.number.to_string())
+            .args(self.overview.as_ref().map(|_| "--status"))
             .envs(node_environment())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -170,6 +187,9 @@ impl Cluster {
             .stdin
             .take()
             .context("a child without standard input")?;
+        if let Some(overview) = &self.overview {
+            overview.started(&node.to_string(), child.id());
+        }
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         self.nodes.insert(node.clone(), Node { stdin, pid });
         let report_to = self.report_to.clone();
@@ -208,6 +228,7 @@ impl Cluster {
                     }
                     Event::Ended(node, status) => self.restart(node, &status)?,
                 },
+                Some(wish) = self.wishes.recv() => self.pass_on(&wish).await,
                 _ = terminate.recv() => self.wind_down().await?,
                 _ = interrupt.recv() => self.wind_down().await?,
                 _ = second.tick() => {
@@ -258,6 +279,27 @@ impl Cluster {
             self.continue_later(node);
         }
         self.measured.take(report);
+        if let Some(overview) = &self.overview {
+            overview.take(&node.to_string(), report);
+            overview.measure(&self.measured);
+        }
+    }
+
+    /// Asks a process for what the overview was asked for.
+    async fn pass_on(&mut self, wish: &Wish) {
+        let order = serde_json::to_string(&Order::Act(wish.act.clone()));
+        let mut nodes = self.nodes.iter_mut();
+        let node = nodes.find(|(name, _)| name.to_string() == wish.process);
+        let passed_on = match (order, node) {
+            (Ok(order), Some((_, node))) => {
+                let line = format!("{order}\n");
+                node.stdin.write_all(line.as_bytes()).await.is_ok()
+            }
+            _ => false,
+        };
+        if let (false, Some(overview)) = (passed_on, &self.overview) {
+            overview.refuse(wish);
+        }
     }
 
     /// Continues a stopped process when its lease has been over for long.
@@ -310,6 +352,9 @@ impl Cluster {
     }
 
     fn restart(&mut self, node: NodeName, status: &io::Result<ExitStatus>) -> anyhow::Result<()> {
+        if let Some(overview) = &self.overview {
+            overview.ended(&node.to_string(), status.as_ref().ok().copied());
+        }
         if self.finishing {
             return Ok(());
         }

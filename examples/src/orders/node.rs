@@ -15,15 +15,17 @@ use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::store::CheckpointStore;
 use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
 use lockkeeper_core::RpcService;
+use lockkeeper_core::status::{StatusRegistry, StatusSource};
 use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderElectionService};
 use lockkeeper_fencing::guard::highest_fence;
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
 use lockkeeper_remote::RemoteBuilderExt;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use super::armed::{self, Orders};
+use super::armed::{self, Act, Orders};
 use super::cluster::Role;
 use super::job::{Election, Job};
+use super::relay::Relay;
 use super::report::{Report, now_ms};
 
 /// How long a worker may act without an answer of the coordinator.
@@ -36,12 +38,13 @@ const COMPONENT: &str = "orders";
 /// How long a worker's call to the coordinator may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs one process of the job in `data` until it is killed or the region has ended.
+/// Runs one process of the job in `data` until it is killed or the region has ended. With `status` it
+/// tells how it is.
 ///
 /// # Errors
 /// When the job can't be read or a part of the process can't be started.
-pub async fn run(data: &Path, role: Role, number: u16) -> anyhow::Result<()> {
-    let node = Node::read(data)?;
+pub async fn run(data: &Path, role: Role, number: u16, status: bool) -> anyhow::Result<()> {
+    let node = Node::read(data, status)?;
     match role {
         Role::Alone => node.alone(number).await,
         Role::Coordinator => node.coordinator().await,
@@ -56,17 +59,20 @@ struct Node {
     store: Arc<dyn CheckpointStore>,
     hook: Hook,
     finish: watch::Receiver<bool>,
+    /// What is to be done with parts of this process, if it is to tell how they are.
+    acts: Option<mpsc::UnboundedReceiver<Act>>,
 }
 
 impl Node {
-    fn read(data: &Path) -> anyhow::Result<Self> {
+    fn read(data: &Path, status: bool) -> anyhow::Result<Self> {
         let job = Job::read(data).context("job.json")?;
-        let Orders { hook, finish } = armed::read_orders(armed::report_source());
+        let Orders { hook, finish, acts } = armed::read_orders(armed::report_source());
         Ok(Self {
             region: job.graph()?,
             store: Arc::new(job.open_store()?),
             hook,
             finish,
+            acts: status.then_some(acts),
             job,
         })
     }
@@ -82,8 +88,18 @@ impl Node {
         settings
     }
 
+    /// Tells how the parts in `registry`, and these, are, as long as that is kept.
+    fn tell(
+        &mut self,
+        registry: &StatusRegistry,
+        sources: impl IntoIterator<Item = Arc<dyn StatusSource>>,
+    ) -> Option<Relay> {
+        let acts = self.acts.take()?;
+        Some(Relay::start(registry, sources.into_iter().collect(), acts))
+    }
+
     /// Contends for the leadership, and coordinates while it has it.
-    async fn coordinator(self) -> anyhow::Result<()> {
+    async fn coordinator(mut self) -> anyhow::Result<()> {
         let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
         let options = LeaderElectionOptions::default();
         let elections = match self.job.election()? {
@@ -96,20 +112,24 @@ impl Node {
         };
         let election = elections.election(ComponentId::new(COMPONENT)?);
         let (settings, store) = (self.settings(), Arc::clone(&self.store));
+        let election_status = election.status_source();
         let coordinator =
             ElectedCoordinator::start(settings, store, self.hook.clone(), &service, election)
                 .await?;
+        let region_status = coordinator.status_source(&self.region);
+        let _told = self.tell(service.status(), [election_status, region_status]);
         coordinate(coordinator.handle(), self.finish).await
     }
 
     /// Runs operators for whoever leads.
-    async fn worker(self, number: u16) -> anyhow::Result<()> {
+    async fn worker(mut self, number: u16) -> anyhow::Result<()> {
         let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
         let retrieval = match self.job.election()? {
             Election::File(files) => LeaderRetrievalService::new(files),
             Election::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
         };
         let leader = retrieval.retrieve(ComponentId::new(COMPONENT)?)?;
+        let _told = self.tell(service.status(), [leader.status_source()]);
         let link = Arc::new(RemoteLink::new(service.clone(), leader, CALL_TIMEOUT));
         let mut config = WorkerConfig::new(format!("worker-{number}"));
         config.hook = self.hook;
@@ -122,12 +142,14 @@ impl Node {
     }
 
     /// Coordinator and operators in one process.
-    async fn alone(self, number: u16) -> anyhow::Result<()> {
+    async fn alone(mut self, number: u16) -> anyhow::Result<()> {
         let coordinator = RegionCoordinator::start_local(
             self.settings(),
             Arc::clone(&self.store),
             self.hook.clone(),
         )?;
+        let registry = StatusRegistry::default();
+        let _told = self.tell(&registry, [coordinator.status_source(&self.region)]);
         let (link, inbox) = coordinator.way().connect();
         let mut config = WorkerConfig::new(format!("worker-{number}"));
         config.hook = self.hook;

@@ -1,5 +1,6 @@
 //! The command line of `orders`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -67,6 +68,14 @@ pub struct Options {
     /// Entries that the server's buffer holds
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(8..))]
     pub server_buffer: u64,
+    /// Serve a console that shows what goes on at this address, such as 127.0.0.1:8080; port 0 is a
+    /// free one, and is printed. Beyond loopback only with a token
+    #[arg(long)]
+    pub console: Option<SocketAddr>,
+    /// File with the token for the console's actions, 16 characters or more; else it is read from
+    /// ORDERS_CONSOLE_TOKEN. Without a token there are none
+    #[arg(long, requires = "console")]
+    pub console_token_file: Option<PathBuf>,
     /// The last line on standard output is one JSON object
     #[arg(long)]
     pub json: bool,
@@ -96,6 +105,9 @@ pub enum NodeCommand {
         /// 0, 1, …
         #[arg(long)]
         number: u16,
+        /// Tell how it is
+        #[arg(long)]
+        status: bool,
     },
     /// Does what `orders-verify` does, where that program was not built beside this one
     #[command(hide = true)]

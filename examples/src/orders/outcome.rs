@@ -115,6 +115,9 @@ impl Measured {
                 self.waiting_reset = Some(*at);
             }
             Report::Subscribed
+            | Report::Status { .. }
+            | Report::Happened { .. }
+            | Report::Acted { .. }
             | Report::Kill { .. }
             | Report::Stop { .. }
             | Report::Completed

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use lockkeeper_consistent_region::point::Point;
+use lockkeeper_core::status::{StatusAction, StatusEvent, StatusSnapshot};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -67,11 +68,42 @@ pub enum Report {
     },
     /// The region has ended with its last cut.
     Completed,
+    /// How the parts of the process are.
+    Status {
+        /// The parts.
+        sources: Vec<Told>,
+    },
+    /// Something happened to a part.
+    Happened {
+        /// The part's name.
+        source: String,
+        /// What.
+        event: StatusEvent,
+    },
+    /// An [`Act`](super::armed::Act) was carried out, or not.
+    Acted {
+        /// Its number.
+        number: u64,
+        /// What was done, or why not.
+        result: Result<String, String>,
+    },
     /// The region can't go on.
     Failed {
         /// Why.
         reason: String,
     },
+}
+
+/// How a part of a process is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub snapshot: StatusSnapshot,
+    /// What can be done with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<StatusAction>,
 }
 
 impl Report {

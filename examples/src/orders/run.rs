@@ -7,15 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use lockkeeper_canal::testing::CanalServer;
 use lockkeeper_consistent_region::point::Point;
+use tokio::sync::mpsc;
 
 use super::chaos::{self, Kill};
 use super::cluster::{Cluster, End};
+use super::console::{self, Serving};
 use super::database::{self, TableName};
 use super::embedded;
 use super::job::{CANAL_PASSWORD_VARIABLE, Job};
 use super::judge::Verdict;
 use super::options::Options;
 use super::outcome::{Measured, Outcome};
+use super::overview::{Overview, Wish};
 use super::report::Report;
 use super::script::Script;
 use super::truth::Truth;
@@ -92,10 +95,14 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
     };
     let job = write_job(options, &data, addresses, table.clone(), begun)?;
     write_truth(options, &data, table)?;
-    let cluster = Cluster::start(&data, options.workers, plan(options)?)?;
+    let (console, overview) = serve_console(options)?.unzip();
+    let cluster = Cluster::start(&data, options.workers, plan(options)?, overview)?;
     let (end, measured) = cluster
         .run(announce(job), show_progress(!options.no_chaos))
         .await?;
+    if let Some(console) = console {
+        console.stop().await;
+    }
     if let Some(server) = embedded {
         server.stop();
     }
@@ -120,6 +127,21 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
         data,
     })
 }
+
+/// Serves the console, if one is wanted, and says where.
+fn serve_console(options: &Options) -> anyhow::Result<Option<(Serving, ToBeShown)>> {
+    let Some(address) = options.console else {
+        return Ok(None);
+    };
+    let token = console::read_token(options.console_token_file.as_deref())?;
+    let (overview, wishes) = Overview::new();
+    let serving = console::serve(overview.registry(), address, token)?;
+    println!("console http://{}/", serving.address());
+    Ok(Some((serving, (overview, wishes))))
+}
+
+/// An overview, and what its processes are to be asked.
+type ToBeShown = (Overview, mpsc::UnboundedReceiver<Wish>);
 
 /// The password reaches the processes by the environment, whichever way it was given.
 fn read_password(options: &Options) -> anyhow::Result<()> {

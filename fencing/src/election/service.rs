@@ -191,6 +191,19 @@ impl LeaderElection {
         })
     }
 
+    /// The leadership that this process has now, if its deadline has not passed.
+    pub(crate) fn leadership(&self) -> Option<Leadership> {
+        let present = self
+            .service
+            .present
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let leadership = present.as_ref();
+        leadership
+            .filter(|leadership| leadership.deadline.check().is_ok())
+            .cloned()
+    }
+
     /// Ends contending: the contender is revoked if it leads and drained for at most
     /// `revoke_timeout`, its information is withdrawn, and with the last component leadership is
     /// released. It may be started again afterwards.

@@ -22,6 +22,9 @@ pub(super) struct Liveness {
     heard: Instant,
     pinged: Option<Instant>,
     nonce: u64,
+    /// When the last ping was sent, until it is answered.
+    sent: Option<Instant>,
+    round_trip: Option<Duration>,
 }
 
 impl Liveness {
@@ -32,12 +35,28 @@ impl Liveness {
             heard: now,
             pinged: None,
             nonce: 0,
+            sent: None,
+            round_trip: None,
         }
     }
 
     pub(super) fn heard(&mut self, now: Instant) {
         self.heard = now;
         self.pinged = None;
+    }
+
+    /// The answer to the last ping tells how long the way is, there and back.
+    pub(super) fn answered(&mut self, now: Instant, nonce: u64) {
+        if nonce == self.nonce
+            && let Some(sent) = self.sent.take()
+        {
+            self.round_trip = Some(now.saturating_duration_since(sent));
+        }
+    }
+
+    /// What the last ping took that was answered.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
     }
 
     /// The next time at which [`tick`](Self::tick) has something to say.
@@ -64,6 +83,7 @@ impl Liveness {
             None if now.saturating_duration_since(self.heard) >= self.interval => {
                 self.nonce += 1;
                 self.pinged = Some(now);
+                self.sent = Some(now);
                 Due::Ping(self.nonce)
             }
             None => Due::Nothing,

@@ -188,6 +188,11 @@ impl<H: Host> Connection<H> {
         self.serving.calls()
     }
 
+    /// What the last ping took that was answered, there and back.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.liveness.round_trip()
+    }
+
     fn wrote(&mut self, size: usize) {
         self.outgoing.wrote(size);
         while let Some((end, ..)) = self.tells.front()

@@ -553,6 +553,22 @@ fn our_own_standstill_is_not_the_peers_silence() {
 }
 
 #[test]
+fn an_answered_ping_tells_the_round_trip_and_another_answer_does_not() {
+    let mut rig = Rig::new();
+    rig.now += Duration::from_secs(1);
+    rig.step(Event::Tick);
+    rig.now += Duration::from_millis(3);
+    rig.receive(Frame::Pong(Pong { nonce: 7 }));
+    assert_eq!(rig.machine.round_trip(), None);
+    rig.now += Duration::from_millis(2);
+    rig.receive(Frame::Pong(Pong { nonce: 1 }));
+    assert_eq!(rig.machine.round_trip(), Some(Duration::from_millis(5)));
+    rig.now += Duration::from_millis(2);
+    rig.receive(Frame::Pong(Pong { nonce: 1 }));
+    assert_eq!(rig.machine.round_trip(), Some(Duration::from_millis(5)));
+}
+
+#[test]
 fn a_ping_is_answered_with_its_nonce() {
     let mut rig = Rig::new();
     rig.receive(Frame::Ping(Ping { nonce: 77 }));

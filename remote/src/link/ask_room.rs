@@ -21,6 +21,11 @@ impl AskRoom {
         let _ = self.0.set(Semaphore::new(asks));
     }
 
+    /// How many more may be asked now.
+    pub(crate) fn left(&self) -> usize {
+        self.0.get().map_or(0, Semaphore::available_permits)
+    }
+
     /// Takes room if there is some. It is given back when the permit is dropped.
     pub(crate) fn try_take(&self) -> Option<SemaphorePermit<'_>> {
         self.0.get()?.try_acquire().ok()

@@ -67,6 +67,13 @@ impl Asked {
         true
     }
 
+    /// Messages and bytes that may still be sent one way; below zero if the last message was larger
+    /// than what was left.
+    pub(crate) fn credit_left(&self) -> (i64, i64) {
+        let credit = self.credit();
+        (credit.messages, credit.bytes)
+    }
+
     /// Gives back the credit of a message that was not sent.
     pub(crate) fn unspend(&self, size: usize) {
         let mut credit = self.credit();

@@ -1,9 +1,9 @@
 //! What callers hold of a connection, on whatever thread they are.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockkeeper_core::Authority;
@@ -85,6 +85,48 @@ pub(crate) struct Room {
     pub(crate) large: bool,
 }
 
+/// Bytes and latency of a connection, written by its task.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// In microseconds and one; 0: no ping was answered yet.
+    round_trip: AtomicU64,
+}
+
+impl Traffic {
+    pub(super) fn add_sent(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_received(&self, bytes: u64) {
+        if bytes > 0 {
+            self.received.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn set_round_trip(&self, round_trip: Option<Duration>) {
+        let micros = round_trip.and_then(|time| u64::try_from(time.as_micros()).ok());
+        let shown = micros.map_or(0, |micros| micros.saturating_add(1));
+        self.round_trip.store(shown, Ordering::Relaxed);
+    }
+
+    /// Bytes that were sent, and received.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (
+            self.sent.load(Ordering::Relaxed),
+            self.received.load(Ordering::Relaxed),
+        )
+    }
+
+    /// What the last ping took, there and back.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let shown = self.round_trip.load(Ordering::Relaxed);
+        shown.checked_sub(1).map(Duration::from_micros)
+    }
+}
+
 /// A connection as its users see it. Its task lives on the I/O thread.
 pub(crate) struct LinkHandle {
     peer: Peer,
@@ -98,6 +140,9 @@ pub(crate) struct LinkHandle {
     /// Calls that have no answer yet, to the peer and from it, as of the task's last turn.
     calls_out: AtomicUsize,
     calls_in: AtomicUsize,
+    traffic: Traffic,
+    /// Sessions that this side has at the peer, for those who look from outside.
+    sessions: Mutex<Vec<Weak<Asked>>>,
     retired: AtomicBool,
     loss: OnceLock<Loss>,
     closed: CancellationToken,
@@ -122,6 +167,8 @@ impl LinkHandle {
             next_call: AtomicU32::new(1),
             calls_out: AtomicUsize::new(0),
             calls_in: AtomicUsize::new(0),
+            traffic: Traffic::default(),
+            sessions: Mutex::default(),
             retired: AtomicBool::new(false),
             loss: OnceLock::new(),
             closed: CancellationToken::new(),
@@ -155,6 +202,29 @@ impl LinkHandle {
             self.calls_out.load(Ordering::Relaxed),
             self.calls_in.load(Ordering::Relaxed),
         )
+    }
+
+    /// What has gone through so far.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    pub(super) fn session_opened(&self, asked: &Arc<Asked>) {
+        let mut sessions = self.lock_sessions();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(asked));
+    }
+
+    /// The sessions that this side has at the peer.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Asked>> {
+        let sessions = self.lock_sessions();
+        let living = sessions.iter().filter_map(Weak::upgrade);
+        living.filter(|session| session.end().is_none()).collect()
+    }
+
+    fn lock_sessions(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Asked>>> {
+        // Every change is one push or retain: a panic leaves no half of it.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether new calls may go here.

@@ -156,11 +156,15 @@ impl LinkTask {
             }
             self.collect();
             self.write();
-            self.meters.received(self.stream.take_received());
+            let received = self.stream.take_received();
+            self.meters.received(received);
+            self.handle.traffic().add_received(received);
             let calls = self.machine.calls_in_flight();
             self.meters.calls(calls);
             self.handle
                 .set_in_flight(calls, self.machine.calls_served());
+            let traffic = self.handle.traffic();
+            traffic.set_round_trip(self.machine.round_trip());
         }
         self.finish().await;
     }
@@ -197,6 +201,7 @@ impl LinkTask {
         match wrote {
             Ok(size) => {
                 self.meters.sent(size);
+                self.handle.traffic().add_sent(size);
                 self.step(Event::Wrote(size));
             }
             Err(error) => self.step(Event::Broken(Loss::Io(error.kind()))),
@@ -433,6 +438,7 @@ impl LinkTask {
             return;
         };
         asked.open(grant);
+        self.handle.session_opened(&asked);
         self.asked.insert(session, asked);
         if opener.send(end).is_err() {
             self.asked.remove(&session);

@@ -42,9 +42,9 @@ fn in_flight(service: &RpcService) -> u64 {
     let connections = sources
         .iter()
         .find(|source| source.name().starts_with("connections of "));
-    let values = connections.unwrap().snapshot().values;
-    let counts = values.iter().filter_map(|(name, value)| match value {
-        StatusValue::Count(count) if name.starts_with("calls in flight") => Some(*count),
+    let values = connections.unwrap().snapshot().facts;
+    let counts = values.iter().filter_map(|fact| match &fact.value {
+        StatusValue::Count(count) if fact.label.starts_with("calls in flight") => Some(*count),
         _ => None,
     });
     counts.sum()

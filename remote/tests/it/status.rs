@@ -25,11 +25,26 @@ async fn connections_and_refused_strangers_are_shown() {
         connections(&one).get("connections"),
         Some(&StatusValue::Count(0))
     );
-    assert_answers(&two.connect(&server.address()).await.unwrap()).await;
+    let counter = two.connect(&server.address()).await.unwrap();
+    assert_answers(&counter).await;
     let shown = connections(&one);
     assert_eq!(shown.get("connections"), Some(&StatusValue::Count(1)));
-    let peer = format!("peer 127.0.0.1:{}", two.port().unwrap());
-    assert_eq!(shown.get(&peer), Some(&StatusValue::Text("in use".into())));
+    let peer = format!("127.0.0.1:{}", two.port().unwrap());
+    let row = &shown.tables[0].rows[0];
+    assert_eq!(row[..3], [peer.into(), "in use".into(), "the peer".into()]);
+    // What was sent is counted a moment after it is there.
+    let bytes = |place: usize| connections(&one).tables[0].rows[0][place].as_f64().unwrap();
+    soon(async {
+        while bytes(4) == 0.0 || bytes(5) == 0.0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let sessions = &connections(&two).tables[1];
+    assert_eq!(sessions.rows[0][0], "counter".into());
+    for credit in &sessions.rows[0][3..] {
+        assert!(credit.as_f64().unwrap() > 0.0, "{sessions:?}");
+    }
     // A stranger that got its answer has been counted.
     let mut stranger = tokio::net::TcpStream::connect(("127.0.0.1", one.port().unwrap()))
         .await

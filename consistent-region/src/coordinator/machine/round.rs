@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Machine, Moment, Savepoint, State};
 use crate::coordinator::record::Retained;
-use crate::coordinator::status::{CompletedCut, RegionEvent};
+use crate::coordinator::status::{CompletedCut, RegionEvent, RoundPhase, RoundStatus};
 use crate::manifest::{CommitToken, MANIFEST_FORMAT, Manifest, ObjectRecord};
 use crate::protocol::{InstanceId, InstanceTimings, Order, Stamp};
 
@@ -51,6 +51,25 @@ enum Publication {
 impl Round {
     pub(super) fn is_publishing(&self) -> bool {
         matches!(self.publication, Publication::Publishing { .. })
+    }
+
+    pub(super) fn status(&self) -> RoundStatus {
+        let workers = self.workers.iter().map(|(worker, part)| {
+            let phase = match part {
+                Part {
+                    results: Some(_), ..
+                } => RoundPhase::Durable,
+                Part { blocking: true, .. } => RoundPhase::Writing,
+                Part { .. } => RoundPhase::Draining,
+            };
+            (worker.clone(), phase)
+        });
+        RoundStatus {
+            seq: self.seq,
+            last: self.last,
+            workers: workers.collect(),
+            publishing: !matches!(self.publication, Publication::Collecting),
+        }
     }
 
     /// Whether tuples flow again.

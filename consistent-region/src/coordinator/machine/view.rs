@@ -57,6 +57,10 @@ impl Machine {
             waiting: self.waiting(),
             stale_messages: self.stale,
             finished: self.is_finished(),
+            round: match &self.state {
+                State::Round(round) => Some(round.status()),
+                _ => None,
+            },
         }
     }
 

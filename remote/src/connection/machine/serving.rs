@@ -91,7 +91,7 @@ impl<H: Host> Connection<H> {
                 self.abandon(Origin::Reply(call), actions);
             }
             Frame::Ping(Ping { nonce }) => self.push(&Frame::Pong(Pong { nonce })),
-            Frame::Pong(_) => {}
+            Frame::Pong(Pong { nonce }) => self.liveness.answered(now, nonce),
             Frame::Goodbye(Goodbye { reason, text }) => self.peer_leaves(reason, text, actions),
         }
     }
