@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
+use crate::support::output;
+
 /// What it prints, line by line.
 fn run(arguments: &[&str]) -> Vec<String> {
-    let ran = Command::new(env!("CARGO_BIN_EXE_leader"))
-        .args(["--calls", "30", "--kills", "2", "--pause-ms", "1"])
-        .args(arguments)
-        .output()
-        .unwrap();
+    let mut leader = Command::new(env!("CARGO_BIN_EXE_leader"));
+    leader.args(["--calls", "30", "--kills", "2", "--pause-ms", "1"]);
+    let ran = output(leader.args(arguments));
     let text = String::from_utf8(ran.stdout).unwrap();
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{text}\n{errors}");

@@ -3,32 +3,77 @@
 use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// An upper bound against hanging, not a measure.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Kills a process that hangs, so that whoever waits for it, or for what it says, goes on and fails.
+pub(crate) struct Watch {
+    _ends_with_this: Sender<()>,
+}
+
+impl Watch {
+    pub(crate) fn over(child: &Child) -> Self {
+        let pid = Pid::from_child(child);
+        let (sender, ended) = channel();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("killed after {LIMIT:?}: process {pid}");
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Watch {
+            _ends_with_this: sender,
+        }
+    }
+}
+
+/// What a program says until its end.
+pub(crate) fn output(command: &mut Command) -> Output {
+    let command = command.stdin(Stdio::null());
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let _watch = Watch::over(&child);
+    child.wait_with_output().unwrap()
+}
+
 /// A running program. Killed when it is dropped.
-pub(crate) struct Program(Child, BufReader<ChildStdout>);
+pub(crate) struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    _watch: Watch,
+}
 
 impl Program {
     /// Starts it and gives the last word of the first line that it prints.
     pub(crate) fn start(command: &mut Command) -> (Self, String) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let watch = Watch::over(&child);
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
         let place = line.split_whitespace().last().unwrap().to_owned();
-        (Self(child, output), place)
+        let program = Self {
+            child,
+            output,
+            _watch: watch,
+        };
+        (program, place)
     }
 
     /// Sends SIGTERM, and gives what it still prints until its good end.
     pub(crate) fn stop(&mut self) -> String {
-        let pid = i32::try_from(self.0.id()).unwrap();
+        let pid = i32::try_from(self.child.id()).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
         let mut rest = String::new();
-        self.1.read_to_string(&mut rest).unwrap();
-        assert!(self.0.wait().unwrap().success());
+        self.output.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success());
         rest
     }
 
@@ -41,8 +86,8 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use lockkeeper_canal::mq::{FlatMessage, KafkaConsumer, KafkaSettings, MqConsumer};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::Watch;
+
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_canal-to-kafka"));
     command
@@ -19,6 +21,7 @@ fn program(arguments: &[&str]) -> Command {
 fn terminate(mut child: Child) {
     let pid = i32::try_from(child.id()).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    let _watch = Watch::over(&child);
     assert!(child.wait().unwrap().success());
 }
 
