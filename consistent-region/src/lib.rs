@@ -14,7 +14,7 @@
 //! - [`archive`]: a store as a person looks at it from outside
 //! - [`coordinator`]: what decides when to drain, what is complete, what to go back to
 //! - [`link`]: how coordinator and workers reach each other
-//! - [`process`]: how the death of a worker's process is proved
+//! - [`process`]: how the death of a worker's process is proved, and who starts it
 //! - [`point`]: where tests kill and stop processes; `testing` (feature `testing`): operators for tests
 //!
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,

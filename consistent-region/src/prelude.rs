@@ -9,7 +9,7 @@ pub use crate::source::queue::KafkaSource;
 #[cfg(feature = "mq")]
 pub use crate::source::queue::{QueueMessage, QueueSource, QueueSourceConfig};
 #[cfg(feature = "remote")]
-pub use crate::{coordinator::ElectedCoordinator, link::remote::RemoteLink};
+pub use crate::{coordinator::ElectedCoordinator, link::remote::RemoteLink, worker::WorkerProgram};
 pub use crate::{
     coordinator::{
         CoordinatorEnd, CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionEvent,
@@ -21,6 +21,7 @@ pub use crate::{
         RegionHandle, StartOperator,
     },
     point::Hook,
+    process::{LocalProcesses, ProcessSpawner, RestartLimit, Supervisor},
     sink::{FileSink, IdempotentSink, SinkOperator, TwoPhaseSink},
     source::bad_row::OnBadRow,
     source::file::{FileSource, FileSourceConfig},

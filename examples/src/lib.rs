@@ -4,6 +4,7 @@ pub mod counter;
 pub mod leader;
 pub mod orders;
 pub mod region;
+pub mod region_worker;
 pub mod tail;
 pub mod to_kafka;
 pub mod word_count;

@@ -1,6 +1,6 @@
 //! The store of a consistent region on the command line: what `lockkeeper-region` does.
 
-mod place;
+pub(crate) mod place;
 mod text;
 
 use std::fs::File;

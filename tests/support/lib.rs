@@ -24,6 +24,7 @@ mod pages {
         RowsFromBefore = "docs/tasks/rows-from-before.md";
         StartPosition = "docs/tasks/start-position.md";
         Testing = "docs/tasks/testing.md";
+        Workers = "docs/tasks/workers.md";
         Kubernetes = "docs/tasks/kubernetes.md";
         Metrics = "docs/tasks/metrics.md";
         Console = "docs/tasks/console.md";

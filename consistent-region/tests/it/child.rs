@@ -28,6 +28,8 @@ pub(crate) fn task<T: DeserializeOwned>() -> Option<T> {
         // Who started this process holds the other end, and writes nothing.
         let _ = std::io::stdin().lock().lines().next();
         kill_myself();
+        // The first process of a namespace can't be killed from within.
+        process::abort();
     });
     Some(serde_json::from_str(&task).unwrap())
 }
@@ -62,6 +64,15 @@ pub(crate) fn say(what: &str) {
     println!("\n{SAYS}{what}");
 }
 
+/// Starts `test`, the full name of an ignored test of this binary, with that task. It needs a pipe
+/// for its standard input.
+pub(crate) fn command(test: &str, task: &impl Serialize) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--ignored", "--nocapture"]);
+    command.env(VARIABLE, serde_json::to_string(task).unwrap());
+    command
+}
+
 /// A started process; it is ended with this.
 pub(crate) struct Child {
     child: process::Child,
@@ -71,9 +82,12 @@ pub(crate) struct Child {
 impl Child {
     /// `test` is the full name of an ignored test of this binary.
     pub(crate) fn start(test: &str, task: &impl Serialize) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--ignored", "--nocapture"])
-            .env(VARIABLE, serde_json::to_string(task).unwrap())
+        Self::spawn(command(test, task))
+    }
+
+    /// Starts what [`command`] gave, however it was wrapped.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -14,10 +14,14 @@ mod graphs;
 mod host;
 #[cfg(feature = "remote")]
 mod lineage;
+#[cfg(feature = "remote")]
+mod namespaces;
 mod numbers;
 mod one_process;
 mod permits;
 mod place;
+#[cfg(feature = "remote")]
+mod processes;
 mod real;
 mod rescale;
 mod sinks;

@@ -5,13 +5,23 @@ use std::sync::Arc;
 
 use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
 
-/// Opens the store at a folder or URL. A folder must be one already: a wrong path is not made into an
-/// empty store.
+/// Opens the store at a folder or URL to look at it. A folder must be one already: a wrong path is
+/// not made into an empty store.
 pub(super) fn open(place: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    // A look need not be durable.
+    open_with(place, false)
+}
+
+/// The same for a region that lives in it: a store that would lose what it is given is refused.
+pub(crate) fn open_to_work(place: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+    open_with(place, true)
+}
+
+fn open_with(place: &str, check_durability: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     match place.split_once("://") {
         None => folder(place),
         Some(("file", path)) => folder(path),
-        Some(("redis" | "rediss", _)) => redis(place),
+        Some(("redis" | "rediss", _)) => redis(place, check_durability),
         Some(("s3", _)) => s3(place),
         Some((scheme, _)) => Err(format!(
             "no store is reached by {scheme}: give a folder, or a URL that begins with file, redis or s3"
@@ -34,7 +44,7 @@ fn folder(path: &str) -> Result<Arc<dyn CheckpointStore>, String> {
 }
 
 #[cfg(feature = "redis")]
-fn redis(url: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+fn redis(url: &str, check_durability: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     use lockkeeper_consistent_region::store::{RedisSettings, RedisStore};
 
     let (server, query) = url.split_once('?').unwrap_or((url, ""));
@@ -46,9 +56,8 @@ fn redis(url: &str) -> Result<Arc<dyn CheckpointStore>, String> {
         Ok(password) => with_password(server, &password)?,
         Err(_) => server.to_owned(),
     };
-    // A look need not be durable.
     let settings = RedisSettings {
-        check_durability: false,
+        check_durability,
         ..RedisSettings::default()
     };
     let store = RedisStore::open(&server, prefix, &settings).map_err(|error| error.to_string())?;
@@ -73,7 +82,7 @@ fn with_password(server: &str, password: &str) -> Result<String, String> {
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis(_: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+fn redis(_: &str, _: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     Err("this program was built without Redis: build it with --features redis".to_owned())
 }
 

@@ -7,6 +7,7 @@ mod migration;
 mod orders;
 mod pages;
 mod region;
+mod region_worker;
 mod support;
 mod to_kafka;
 mod word_count;

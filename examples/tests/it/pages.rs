@@ -5,6 +5,8 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::support::Program;
 
@@ -42,6 +44,7 @@ fn program(command: &str) -> Command {
     let path = match words[5] {
         "counter" => env!("CARGO_BIN_EXE_counter"),
         "leader" => env!("CARGO_BIN_EXE_leader"),
+        "lockkeeper-region-worker" => env!("CARGO_BIN_EXE_lockkeeper-region-worker"),
         "canal-tail" => env!("CARGO_BIN_EXE_canal-tail"),
         "canal-to-kafka" => env!("CARGO_BIN_EXE_canal-to-kafka"),
         "word-count" => env!("CARGO_BIN_EXE_word-count"),
@@ -140,6 +143,34 @@ fn the_page_of_canal_to_kafka_is_true() {
 #[test]
 fn the_page_of_word_count_is_true() {
     run(include_str!("../../word-count/README.md"));
+}
+
+#[test]
+fn the_page_of_lockkeeper_region_worker_is_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = steps(include_str!("../../lockkeeper-region-worker/README.md"));
+    let [coordinator, workers @ ..] = steps.as_slice() else {
+        panic!("no command");
+    };
+    // what the page leaves in /tmp goes with the test
+    let here = |step: &Step| {
+        let folder = folder.path().to_str().unwrap();
+        program(&step.command.replace("/tmp/words", folder))
+    };
+    let (mut coordinating, first) = Program::start(&mut here(coordinator));
+    let (sender, printed_by) = mpsc::channel();
+    for (number, worker) in workers.iter().enumerate() {
+        let (mut worker, sender) = (here(worker), sender.clone());
+        std::thread::spawn(move || sender.send((number, printed(&mut worker))));
+    }
+    for _ in workers {
+        let printed = printed_by.recv_timeout(Duration::from_secs(120));
+        let (number, printed) = printed.expect("a worker goes on or has failed");
+        check(&workers[number].expected, &printed);
+    }
+    // it has ended, or is about to
+    let rest = coordinating.stop();
+    check(&coordinator.expected, &format!("{first}\n{rest}"));
 }
 
 #[test]

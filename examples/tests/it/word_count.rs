@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::support::Program;
 
 /// 1,000 lines: `line` in each, its number, and one of ten words.
-fn text(folder: &Path) -> PathBuf {
+pub(crate) fn text(folder: &Path) -> PathBuf {
     let words = [
         "lock", "canal", "gate", "boat", "water", "chamber", "keeper", "sluice", "weir", "pawl",
     ];
