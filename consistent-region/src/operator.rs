@@ -168,6 +168,13 @@ pub trait Operator: Actor<Context = Context<Self>> + Unpin {
 
 /// An operator that tuples enter the region by.
 pub trait StartOperator: Operator<Input = ()> {
+    /// Whether what it reads from forgets what the oldest kept cut covers, because this operator
+    /// says so in [`region_checkpointed`](Operator::region_checkpointed): a server that takes
+    /// acknowledgements, a buffer that makes room. The coordinator then remembers up to which cut
+    /// that may have happened, and refuses to go back to an older one before anybody is reset.
+    /// `false` for what can always be read again: files, logs that are kept.
+    const ACKNOWLEDGES: bool = false;
+
     /// Produces some tuples if there are any; registers the waker otherwise.
     ///
     /// Called only while the region is not paused and every output has room. Should return after

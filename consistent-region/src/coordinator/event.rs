@@ -215,6 +215,19 @@ pub enum CommandRefused {
         /// The newest completed cut.
         committed: u64,
     },
+    /// Sources have acknowledged rows of later cuts than the savepoint's, and what they read from
+    /// does not give these again: going back would lose them. A region of its own that begins with
+    /// the savepoint ([`copy_savepoint`](super::copy_savepoint)) needs a source that still has them.
+    #[error(
+        "rows up to cut {acknowledged} were acknowledged to a source that does not give them again, the \
+         savepoint is cut {savepoint}"
+    )]
+    SourceMovedOn {
+        /// The savepoint's cut.
+        savepoint: u64,
+        /// The newest cut whose rows may have been acknowledged.
+        acknowledged: u64,
+    },
     /// The store failed; the same may work later.
     #[error("the store failed: {reason}")]
     Store {

@@ -269,11 +269,13 @@ impl CoordinatorHandle {
     }
 
     /// Sets the region back to a savepoint, also when it has failed. Cuts after it are given up;
-    /// sequence numbers go on growing. A source that has moved on since then fails the region.
+    /// sequence numbers go on growing. A source that finds by itself that it has moved on since then
+    /// fails the region.
     ///
     /// # Errors
-    /// As [`cut`](Self::cut), and when there is no such savepoint, it can't be read, or the sinks
-    /// have committed later cuts that they can't take back.
+    /// As [`cut`](Self::cut), and when there is no such savepoint, it can't be read, the sinks
+    /// have committed later cuts that they can't take back, or sources have acknowledged rows of
+    /// later cuts. The region goes on as it was.
     pub async fn restore_savepoint(&self, name: impl Into<String>) -> Result<(), CommandRefused> {
         self.command(CommandKind::Restore { name: name.into() })
             .await

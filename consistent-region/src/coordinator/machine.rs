@@ -16,6 +16,8 @@
 //! comes due), `watchdog`, `view` (status).
 
 #[cfg(test)]
+mod acknowledged;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod broken;

@@ -169,6 +169,7 @@ mod tests {
                     index,
                 },
                 start: false,
+                acknowledges: false,
                 labels: Vec::new(),
             })
         };

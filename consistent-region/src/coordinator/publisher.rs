@@ -235,6 +235,9 @@ impl Publisher {
     pub(crate) fn choose(&self, record: &Record) -> Choice {
         let mut left_out = Vec::new();
         for (position, retained) in record.retained.iter().enumerate() {
+            if let Some(reason) = record.moved_on_since(retained.seq) {
+                return impossible(reason, left_out.pop());
+            }
             match self.readable(retained) {
                 Ok(manifest) => {
                     let retained = record.retained[position..].to_vec();
@@ -258,6 +261,9 @@ impl Publisher {
             }
         }
         if record.completed == 0 || record.initial_state_retained {
+            if let Some(reason) = record.moved_on_since(0) {
+                return impossible(reason, left_out.pop());
+            }
             let (restore, last, retained) = (None, false, Vec::new());
             return Choice::Restore {
                 restore,
@@ -468,6 +474,15 @@ impl Publisher {
         }
         Ok(Guarded::Done(()))
     }
+}
+
+/// Nothing may be gone back to; `left_out` is the last cut that was tried before.
+fn impossible(reason: String, left_out: Option<(u64, String)>) -> Choice {
+    let reason = match left_out {
+        Some((seq, unreadable)) => format!("cut {seq} can't be read ({unreadable}), and {reason}"),
+        None => reason,
+    };
+    Choice::Impossible { reason }
 }
 
 #[derive(Debug, thiserror::Error)]

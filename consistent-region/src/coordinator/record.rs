@@ -62,6 +62,11 @@ pub struct Record {
     /// that may be restored.
     #[serde(default)]
     pub initial_state_retained: bool,
+    /// Sources were allowed to acknowledge what this cut covers, and what they read from may have
+    /// forgotten it: no older cut may ever be restored. 0: nothing was, or everything can be read
+    /// again. Written before the order to acknowledge leaves.
+    #[serde(default)]
+    pub acked_through: u64,
     /// No registration ever had a higher worker epoch.
     pub worker_epochs: u64,
     /// Where each instance runs; empty before the first start.
@@ -109,5 +114,20 @@ impl Record {
             Some(oldest) if !self.initial_state_retained => oldest.seq,
             _ => 0,
         }
+    }
+
+    /// Why a cut may not be restored: sources have moved on since then, for good.
+    pub(crate) fn moved_on_since(&self, seq: u64) -> Option<String> {
+        let acknowledged = self.acked_through;
+        (seq < acknowledged).then(|| {
+            let cut = match seq {
+                0 => "the initial state".to_owned(),
+                seq => format!("cut {seq}"),
+            };
+            format!(
+                "{cut} is older than cut {acknowledged}, up to which rows were acknowledged to a source \
+                 that does not give them again"
+            )
+        })
     }
 }

@@ -27,6 +27,9 @@ pub struct InstanceShape {
     pub instance: InstanceId,
     /// Tuples enter the region by it.
     pub start: bool,
+    /// What it reads from forgets what the oldest kept cut covers
+    /// ([`StartOperator::ACKNOWLEDGES`](crate::operator::StartOperator::ACKNOWLEDGES)).
+    pub acknowledges: bool,
     /// The labels that a worker must have to run it.
     pub labels: Vec<String>,
 }
@@ -37,6 +40,7 @@ impl From<&Region> for Shape {
         let instances = region.plan().instances.iter().map(|planned| InstanceShape {
             instance: planned.id.clone(),
             start: operators[planned.operator].role == Role::Start,
+            acknowledges: region.operator(planned.operator).acknowledges(),
             labels: operators[planned.operator].labels.clone(),
         });
         Self {
@@ -61,6 +65,11 @@ impl Shape {
             *width = (*width).max(index.saturating_add(1));
         }
         widths
+    }
+
+    /// Whether some source can't go back behind the oldest kept cut.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.instances.iter().any(|shape| shape.acknowledges)
     }
 
     pub(crate) fn starts(&self) -> impl Iterator<Item = &InstanceId> {
@@ -266,6 +275,7 @@ mod tests {
             instances: vec![InstanceShape {
                 instance,
                 start: true,
+                acknowledges: false,
                 labels: Vec::new(),
             }],
         };

@@ -1,7 +1,9 @@
 //! The coordinator's actor with a store and with workers that answer as told.
 
+mod acknowledged;
 mod chains;
 mod leftovers;
+mod measured;
 mod savepoints;
 
 use std::sync::Arc;
@@ -36,6 +38,7 @@ fn settings() -> CoordinatorSettings {
     let instances = vec![InstanceShape {
         instance: instance(),
         start: true,
+        acknowledges: false,
         labels: Vec::new(),
     }];
     CoordinatorSettings {

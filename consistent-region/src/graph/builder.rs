@@ -230,7 +230,11 @@ impl RegionBuilder {
         factory: impl Fn(InstanceContext) -> A + Send + Sync + 'static,
     ) -> Stream<A::Output> {
         let producer = Some(A::poll_produce as Producer<A>);
-        self.add(name.into(), Role::Start, width, producer, factory)
+        let stream = self.add(name.into(), Role::Start, width, producer, factory);
+        if let Some(operator) = self.operators.last_mut() {
+            operator.set_acknowledges(A::ACKNOWLEDGES);
+        }
+        stream
     }
 
     /// Adds an operator of `width` instances that share out the batches in turn.
@@ -426,6 +430,7 @@ impl RegionBuilder {
         self.operators.push(Box::new(TypedOperator {
             factory: Arc::new(factory),
             producer,
+            acknowledges: false,
             sides: Vec::new(),
         }));
         Stream {

@@ -24,6 +24,9 @@ pub(crate) trait OperatorSpec: Send + Sync {
     fn oldest_state_version(&self) -> u32;
     fn rescale(&self) -> Rescale;
     fn uses_permits(&self) -> bool;
+    /// It tells what it reads from what may be forgotten.
+    fn acknowledges(&self) -> bool;
+    fn set_acknowledges(&mut self, acknowledges: bool);
     /// It produces: its ports are all besides the ordinary one.
     fn is_producer(&self) -> bool;
     /// Adds a port besides the ordinary one; `open` is an [`OpenSide`] of the operator's own type,
@@ -35,6 +38,7 @@ pub(crate) trait OperatorSpec: Send + Sync {
 pub(crate) struct TypedOperator<A: Operator> {
     pub(crate) factory: Factory<A>,
     pub(crate) producer: Option<Producer<A>>,
+    pub(crate) acknowledges: bool,
     pub(crate) sides: Vec<OpenSide<A>>,
 }
 
@@ -57,6 +61,14 @@ impl<A: Operator> OperatorSpec for TypedOperator<A> {
 
     fn uses_permits(&self) -> bool {
         A::USES_PERMITS
+    }
+
+    fn acknowledges(&self) -> bool {
+        self.acknowledges
+    }
+
+    fn set_acknowledges(&mut self, acknowledges: bool) {
+        self.acknowledges = acknowledges;
     }
 
     fn is_producer(&self) -> bool {

@@ -230,6 +230,8 @@ impl<T: Tuple + Clone> Operator for ReplayableStart<T> {
 }
 
 impl<T: Tuple + Clone> StartOperator for ReplayableStart<T> {
+    const ACKNOWLEDGES: bool = true;
+
     fn poll_produce(
         &mut self,
         cx: &mut task::Context<'_>,

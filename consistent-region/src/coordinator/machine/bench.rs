@@ -35,6 +35,7 @@ pub(super) fn settings() -> CoordinatorSettings {
     let shape = |operator, index, start| InstanceShape {
         instance: instance(operator, index),
         start,
+        acknowledges: false,
         labels: Vec::new(),
     };
     let shape = Shape {

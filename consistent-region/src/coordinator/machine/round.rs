@@ -315,13 +315,16 @@ impl Machine {
         manifest.objects.sort_by(|a, b| a.instance.cmp(&b.instance));
         manifest.tokens.sort_by(|a, b| a.instance.cmp(&b.instance));
         let before = self.record.clone();
-        self.complete_in_record(manifest.seq, number);
+        let ends = matches!(&self.state, State::Round(round) if round.last);
+        self.complete_in_record(manifest.seq, number, ends);
         self.append_entry(Some(manifest));
         // Until the log has it, the cut is not complete.
         self.record = crate::coordinator::record::Record { number, ..before };
     }
 
-    fn complete_in_record(&mut self, seq: u64, number: u64) {
+    /// With a cut that `ends` the region or this run of it, sources acknowledge all that it covers.
+    fn complete_in_record(&mut self, seq: u64, number: u64, ends: bool) {
+        let acknowledges = self.settings.shape.acknowledges();
         let record = &mut self.record;
         record.completed = seq;
         record.next_cut = seq + 1;
@@ -339,6 +342,10 @@ impl Machine {
         // The initial state counts as one of those that are kept, until enough cuts follow it.
         record.initial_state_retained &= record.retained.len() < self.settings.retained;
         record.retained.truncate(self.settings.retained);
+        if acknowledges {
+            let covered = if ends { seq } else { record.oldest_retained() };
+            record.acked_through = record.acked_through.max(covered);
+        }
     }
 
     pub(super) fn round_appended(&mut self, now: Moment, number: u64) {
@@ -366,7 +373,7 @@ impl Machine {
     /// The cut exists.
     fn completed(&mut self, now: Moment, mut round: Round, number: u64, given_up: Option<String>) {
         let (seq, last, for_good) = (round.seq, round.last, round.last && self.all_ended());
-        self.complete_in_record(seq, number);
+        self.complete_in_record(seq, number, last);
         let savepoint = round.savepoint.take();
         if let Some(cut) = self.record.retained.first().copied() {
             self.keep_savepoint(savepoint, cut);

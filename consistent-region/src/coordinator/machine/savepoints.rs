@@ -90,6 +90,13 @@ impl Machine {
                     committed,
                 });
             }
+            let acknowledged = self.record.acked_through;
+            if savepoint < acknowledged {
+                return Err(CommandRefused::SourceMovedOn {
+                    savepoint,
+                    acknowledged,
+                });
+            }
             let reason = format!("back to savepoint {name}");
             self.wishes.restore = Some(name);
             self.reset_requested(now, true, reason)
@@ -111,6 +118,9 @@ impl Machine {
         self.record.next_cut = self.record.highest;
         self.seq = self.record.highest;
         self.record.initial_state_retained = false;
+        if self.settings.shape.acknowledges() {
+            self.record.acked_through = self.record.acked_through.max(seq);
+        }
         self.record.retained = vec![Retained {
             seq,
             entry: number,

@@ -411,6 +411,8 @@ impl<T: Tuple> Operator for CanalSource<T> {
 }
 
 impl<T: Tuple> StartOperator for CanalSource<T> {
+    const ACKNOWLEDGES: bool = true;
+
     fn poll_produce(
         &mut self,
         cx: &mut task::Context<'_>,

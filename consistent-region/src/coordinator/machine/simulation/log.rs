@@ -43,6 +43,10 @@ impl Log {
                 entry.record.highest >= last.record.highest,
                 "the reserve grows"
             );
+            assert!(
+                entry.record.acked_through >= last.record.acked_through,
+                "an acknowledgement can't be taken back"
+            );
         }
         if let Some(manifest) = &entry.manifest {
             assert!(
@@ -89,6 +93,8 @@ impl Log {
     }
 
     pub(super) fn choose(&self, record: &Record) -> Choice {
+        let newest = record.retained.first().map_or(0, |kept| kept.seq);
+        assert_eq!(record.moved_on_since(newest), None);
         let entry = |number: u64| {
             self.entries
                 .iter()

@@ -431,6 +431,7 @@ fn settings(seed: u64) -> CoordinatorSettings {
             index,
         },
         start,
+        acknowledges: start,
         labels: Vec::new(),
     };
     let shape = Shape {

@@ -8,6 +8,7 @@ use super::{Asked, Coordinator, World, settings};
 use crate::coordinator::event::{Action, Event, RequestId};
 use crate::coordinator::machine::Machine;
 use crate::coordinator::machine::broken::Broken;
+use crate::protocol::Order;
 
 impl World {
     pub(super) fn new_coordinator(&mut self) {
@@ -125,6 +126,16 @@ impl World {
                     "seed {}: {notice:?} left before its record",
                     self.seed
                 );
+                if let Order::Checkpointed {
+                    oldest_retained, ..
+                } = notice.order
+                {
+                    assert!(
+                        self.log.record().acked_through >= oldest_retained,
+                        "seed {}: {notice:?} left before its record",
+                        self.seed
+                    );
+                }
                 let to = self.workers.iter().position(|one| one.name == worker);
                 self.send(Message::Push {
                     to: to.unwrap(),
