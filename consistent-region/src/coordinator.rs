@@ -8,7 +8,8 @@
 //! - `members`, `outbox`, `placement`, `record`: the machine's parts, pure as well
 //! - [`Savepoint`]: cuts that are kept under a name
 //! - [`CoordinatorSettings`]: what a region's owner decides
-//! - [`RegionStatus`], [`RegionEvent`]: what can be seen; `shown`: the same for a console
+//! - [`RegionStatus`], [`RegionEvent`]: what can be seen; `shown`: the same for a console;
+//!   `measure`: metrics
 
 mod actor;
 mod codec;
@@ -17,6 +18,7 @@ mod elected;
 mod event;
 mod handle;
 mod machine;
+mod measure;
 mod members;
 mod outbox;
 mod placement;

@@ -293,6 +293,17 @@ pub struct InstanceTimings {
     pub write: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// The part of `blocking` that `drain` took.
+    #[serde(default)]
+    pub drain: u64,
+    /// The part of `blocking` that `prepare` took.
+    #[serde(default)]
+    pub prepare: u64,
+    /// Batches, not microseconds: how many waited at its receivers in front of the marker when it
+    /// was sent on. For a start operator that is the depth of the queues when the cut was
+    /// triggered; a receiver in another process is seen as far as the stream to it.
+    #[serde(default)]
+    pub queued: u64,
 }
 
 /// Why the coordinator does not take a message. Typed by what the worker does next.

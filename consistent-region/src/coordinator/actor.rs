@@ -20,6 +20,7 @@ pub(super) use self::messages::{Command, CommandKind, Halt, Lead, Revoke};
 use super::event::{Action, CommandRefused, Event, RequestId};
 use super::handle::CoordinatorEnd;
 use super::machine::Machine;
+use super::measure::{LOOK, Measure};
 use super::publisher::{EnterError, Mandate, Ours, Over, Publisher};
 use super::scribe::Scribe;
 use super::settings::CoordinatorSettings;
@@ -50,6 +51,7 @@ pub struct RegionCoordinator {
     answers: HashMap<RequestId, Answer>,
     next_request: RequestId,
     timer: Option<SpawnHandle>,
+    measure: Measure,
     status: watch::Sender<RegionStatus>,
     events: broadcast::Sender<RegionEvent>,
     ended: watch::Sender<Option<CoordinatorEnd>>,
@@ -117,6 +119,7 @@ impl RegionCoordinator {
             ended,
         } = parts;
         Self {
+            measure: Measure::new(&settings.region),
             settings,
             store,
             hook,
@@ -189,6 +192,7 @@ impl RegionCoordinator {
             }
         });
         ctx.spawn(wrap_future(work));
+        self.measure.leads(number);
         self.term = Some(Term {
             number,
             machine,
@@ -238,6 +242,7 @@ impl RegionCoordinator {
 
     fn leave(&mut self) {
         self.term = None;
+        self.measure.left();
         self.entering += 1;
         self.answers.clear();
         self.links.clear();
@@ -333,7 +338,8 @@ impl RegionCoordinator {
         self.set_timer(ctx);
     }
 
-    fn tell(&self, event: RegionEvent) {
+    fn tell(&mut self, event: RegionEvent) {
+        self.measure.told(&event);
         let region = &self.settings.region;
         match &event {
             RegionEvent::State { from, to, reason } => {
@@ -354,6 +360,7 @@ impl RegionCoordinator {
     fn show(&mut self) {
         let Some(term) = &self.term else { return };
         let status = term.machine.status();
+        self.measure.show(&status);
         self.status.send_if_modified(|shown| {
             let news = *shown != status;
             *shown = status;
@@ -423,6 +430,7 @@ impl Actor for RegionCoordinator {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(WATCH_PROCESSES, Self::watch_processes);
+        ctx.run_interval(LOOK, |actor, _| actor.measure.look());
         if matches!(self.leadership, Leadership::Alone) {
             self.enter(Mandate::Alone, ctx);
         }

@@ -102,7 +102,7 @@ pub(crate) enum InstanceEvent {
     Durable {
         object: Option<ObjectRecord>,
         token: Option<StagedToken>,
-        timings: InstanceTimings,
+        timings: Box<InstanceTimings>,
     },
     /// The cut can't be written; the instance itself is well.
     CutFailed { reason: String },

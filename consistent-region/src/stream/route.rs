@@ -83,6 +83,15 @@ impl<T: Send + 'static> Target<T> {
         }
     }
 
+    /// Batches that the receiver has not taken yet.
+    fn queued(&self) -> usize {
+        let sent = self.sender.get_ref().map_or(0, |sender| {
+            // One slot is reserved whenever there is room.
+            (sender.max_capacity() - sender.capacity()).saturating_sub(1)
+        });
+        sent + self.pending.len()
+    }
+
     fn push(&mut self, tuples: Vec<T>) {
         if tuples.len() <= BATCH_TUPLES {
             if !tuples.is_empty() {
@@ -171,6 +180,11 @@ impl<T: Send + 'static> Route<T> {
                 }
             }
         }
+    }
+
+    /// Batches that the receivers have not taken yet, all together.
+    pub(crate) fn queued(&self) -> usize {
+        self.targets.iter().map(Target::queued).sum()
     }
 
     /// Sends a marker behind all tuples, to every target.

@@ -51,9 +51,11 @@ impl<A: Operator> Pump<A> {
         self.cut_wanted.store(false, Ordering::Release);
         self.context.hook().at(Point::Draining);
         let output = &mut self.output;
+        let drains = Instant::now();
         if let Err(fault) = guarded(|| actor.drain(output)) {
             return self.fault(fault);
         }
+        let drain = microseconds(drains);
         self.hand_over();
         let Stamp { seq, term, attempt } = self.stamp;
         let cut = Cut {
@@ -63,6 +65,7 @@ impl<A: Operator> Pump<A> {
             completed: marker.completed,
             last: marker.last,
         };
+        let prepares = Instant::now();
         let mut prepared = match guarded(|| actor.prepare(cut)) {
             Ok(prepared) => prepared,
             Err(fault) => return self.fault(fault),
@@ -75,8 +78,11 @@ impl<A: Operator> Pump<A> {
                 Err(fault) => return self.fault(fault),
             }
         }
+        let prepare = microseconds(prepares);
         self.prepared = Some((marker.seq, prepared.stage.is_some()));
+        let mut queued = 0;
         if let Some(streams) = &mut self.streams {
+            queued = streams.queued();
             streams.accept_marker(marker);
         }
         let timings = InstanceTimings {
@@ -85,6 +91,9 @@ impl<A: Operator> Pump<A> {
             blocking: microseconds(began),
             write: 0,
             bytes: 0,
+            drain,
+            prepare,
+            queued,
         };
         self.report(InstanceEvent::Prepared { last: marker.last });
         let stamp = self.stamp;
@@ -164,7 +173,7 @@ impl<A: Operator> Pump<A> {
                 let event = InstanceEvent::Durable {
                     object,
                     token,
-                    timings,
+                    timings: Box::new(timings),
                 };
                 self.guard.reporter.report(stamp, event);
                 Turn::Again

@@ -78,6 +78,12 @@ impl<A: Operator> Streams<A> {
         self.routes[owner].accept(tuples);
     }
 
+    /// Batches that the receivers have not taken yet.
+    pub(super) fn queued(&self) -> u64 {
+        let queued: usize = self.routes.iter().map(Route::queued).sum();
+        u64::try_from(queued).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn accept_marker(&mut self, marker: Marker) {
         for route in &mut self.routes {
             route.accept_marker(marker);

@@ -63,7 +63,7 @@ impl Machine {
                 timings,
             } => {
                 let round = self.round_at(stamp.seq);
-                let done = round.and_then(|r| r.durable(&instance, object, token, timings));
+                let done = round.and_then(|r| r.durable(&instance, object, token, *timings));
                 self.tell_of_round(stamp.seq, done);
             }
             InstanceEvent::CutFailed { reason } => {

@@ -114,6 +114,9 @@ fn timings(instance: InstanceId) -> InstanceTimings {
         blocking: 0,
         write: 0,
         bytes: 0,
+        drain: 0,
+        prepare: 0,
+        queued: 0,
     }
 }
 
@@ -341,7 +344,7 @@ fn a_round_is_told_when_the_last_instance_has_done_its_part() {
         InstanceEvent::Durable {
             object,
             token,
-            timings: timings(of),
+            timings: Box::new(timings(of)),
         }
     };
     let of_source = durable(None, None, id("source", 0));
@@ -522,7 +525,7 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
         let durable = InstanceEvent::Durable {
             object: None,
             token: None,
-            timings: timings(instance.clone()),
+            timings: Box::new(timings(instance.clone())),
         };
         actions.extend(machine.step(at(3), report(instance, launch, round, durable)));
     }
