@@ -92,7 +92,7 @@ async fn drain(mode: Mode, address: &str, wanted: u64) -> Result<Drain, Failure>
     })
 }
 
-fn decode(message: &Message, check: &mut u64) -> Result<u64, Failure> {
+pub fn decode(message: &Message, check: &mut u64) -> Result<u64, Failure> {
     let mut rows = 0;
     for entry in message.entries() {
         let Some(change) = entry?.row_change()? else {

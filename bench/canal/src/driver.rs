@@ -8,6 +8,7 @@ use bench_harness::report::{Figure, Goal, median, write};
 
 use crate::client::{Drain, Mode};
 use crate::java::Java;
+use crate::real::Real;
 use crate::{COLUMNS, Failure, frames, memory, replay};
 
 fn variable(name: &str, otherwise: u64) -> Result<u64, Failure> {
@@ -107,13 +108,7 @@ pub fn run() -> Result<(), Failure> {
         raw_allocations,
     ));
     figures.push(figure("canal.rss_mb", "MiB", Goal::AtMost(64.0), resident));
-    // On the real server, whose speed bounds both.
-    figures.push(Figure::new(
-        "canal.decode.typed.wall_ratio_raw",
-        "of the raw drain",
-        Goal::AtMost(1.03),
-        None,
-    ));
+    figures.push(beside_the_real_server(pairs, variable("REAL_ROWS", 300_000)?)?);
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../results");
     write(&figures, &folder, "canal")
 }
@@ -126,13 +121,50 @@ fn check(mode: Mode, drain: &Drain, entries: u64, rows: u64) -> Result<(), Failu
     Err(format!("{entries} entries with {decoded} rows were to come: {drain:?}").into())
 }
 
+/// What decoding adds to the wall clock where the server is the bottleneck.
+fn beside_the_real_server(pairs: u64, rows: u64) -> Result<Figure, Failure> {
+    let figure = |value| {
+        let name = "canal.decode.typed.wall_ratio_raw";
+        Figure::new(name, "of the raw drain", Goal::AtMost(1.03), value)
+    };
+    let Some(real) = Real::from_environment()? else {
+        eprintln!("without a real server: LOCKKEEPER_CANAL and LOCKKEEPER_MYSQL are not set");
+        return Ok(figure(None));
+    };
+    let (mut raws, mut typeds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 1..=pairs {
+        // Either comes first as often as the other.
+        let (raw, typed) = if pair % 2 == 0 {
+            let raw = real.drain(Mode::Raw, rows)?;
+            (raw, real.drain(Mode::Typed, rows)?)
+        } else {
+            let typed = real.drain(Mode::Typed, rows)?;
+            (real.drain(Mode::Raw, rows)?, typed)
+        };
+        eprintln!("real {pair}: raw {raw:.3} s, typed {typed:.3} s");
+        ratios.push(typed / raw);
+        raws.push(raw);
+        typeds.push(typed);
+    }
+    let runs = ratios.len();
+    Ok(figure(Some(median(ratios)))
+        .runs(runs)
+        .peer("raw_s", median(raws))
+        .peer("typed_s", median(typeds)))
+}
+
 /// Runs a client and reads what it says at its end.
 pub fn result(mut command: Command) -> Result<Drain, Failure> {
     let output = command.stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8(output.stdout)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("RESULT "));
-    match line {
-        Some(line) if output.status.success() => Ok(serde_json::from_str(line)?),
+    match drained(&text) {
+        Some(drain) if output.status.success() => drain,
         _ => Err(format!("{command:?} failed: {text}").into()),
     }
+}
+
+/// A client's result among what it says.
+pub fn drained(text: &str) -> Option<Result<Drain, Failure>> {
+    let line = text.lines().find_map(|line| line.strip_prefix("RESULT "))?;
+    Some(serde_json::from_str(line).map_err(Into::into))
 }

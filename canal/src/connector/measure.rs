@@ -14,6 +14,8 @@
 //! | `lockkeeper_canal_lag_seconds` | gauge, s | how far behind the database: see [`ConnectorStatus::lag`] |
 //! | `lockkeeper_canal_position_time_seconds` | gauge, s since 1970 | when the last entry that was handled was executed |
 //! | `lockkeeper_canal_outstanding_batches` | gauge | batches that are not acknowledged |
+//! | `lockkeeper_canal_streaming` | gauge | 1 while batches are pushed, else 0 |
+//! | `lockkeeper_canal_stalled` | gauge | 1 while the server delivers nothing and the binlog grows, else 0 |
 //! | `lockkeeper_canal_oldest_unacknowledged_seconds` | gauge, s | how long the oldest of them has been so |
 //!
 //! Gauges are set at every question to the server and every answer of a handler, and while a handler
@@ -21,7 +23,7 @@
 
 use metrics::{Counter, Gauge, counter, gauge};
 
-use super::status::ConnectorStatus;
+use super::status::{ConnectorState, ConnectorStatus};
 
 /// The handles of one connector.
 pub(super) struct ConnectorMetrics {
@@ -37,6 +39,8 @@ pub(super) struct ConnectorMetrics {
     position_time: Gauge,
     outstanding: Gauge,
     oldest: Gauge,
+    streaming: Gauge,
+    stalled: Gauge,
 }
 
 impl ConnectorMetrics {
@@ -56,6 +60,8 @@ impl ConnectorMetrics {
             position_time: gauge("lockkeeper_canal_position_time_seconds"),
             outstanding: gauge("lockkeeper_canal_outstanding_batches"),
             oldest: gauge("lockkeeper_canal_oldest_unacknowledged_seconds"),
+            streaming: gauge("lockkeeper_canal_streaming"),
+            stalled: gauge("lockkeeper_canal_stalled"),
         }
     }
 
@@ -94,12 +100,23 @@ impl ConnectorMetrics {
         self.outstanding.set(outstanding);
         let oldest = now.oldest_unacknowledged().unwrap_or_default();
         self.oldest.set(oldest.as_secs_f64());
+        let is = |state: bool| if state { 1.0 } else { 0.0 };
+        self.streaming
+            .set(is(now.state == ConnectorState::Streaming));
+        let stalled = matches!(now.state, ConnectorState::Stalled { .. });
+        self.stalled.set(is(stalled));
     }
 }
 
 impl Drop for ConnectorMetrics {
     fn drop(&mut self) {
-        self.outstanding.set(0);
-        self.oldest.set(0);
+        for gauge in [
+            &self.outstanding,
+            &self.oldest,
+            &self.streaming,
+            &self.stalled,
+        ] {
+            gauge.set(0);
+        }
     }
 }

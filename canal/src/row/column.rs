@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::content::{Cell, Image};
+use super::content::{Image, View};
+use super::mysql_type::Family;
 
 /// The columns of one image of a row.
 #[derive(Clone, Copy)]
@@ -24,18 +25,17 @@ impl<'a> Columns<'a> {
 
     /// All columns, in the table's order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Column<'a>> + use<'a> {
-        let Image { bytes, cells } = self.image;
-        cells.iter().map(move |cell| Column { bytes, cell })
+        self.image.columns().map(|view| Column { view })
     }
 
     /// Number of columns; fewer than the table has with a minimal row image.
     pub fn len(&self) -> usize {
-        self.image.cells.len()
+        self.image.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.image.cells.is_empty()
+        self.image.len() == 0
     }
 }
 
@@ -48,8 +48,7 @@ impl fmt::Debug for Columns<'_> {
 /// One column's value with what the server says about it.
 #[derive(Clone, Copy)]
 pub struct Column<'a> {
-    bytes: &'a [u8],
-    cell: &'a Cell,
+    view: View<'a>,
 }
 
 impl<'a> Column<'a> {
@@ -70,17 +69,17 @@ impl<'a> Column<'a> {
 
     /// Whether the value is NULL.
     pub fn is_null(&self) -> bool {
-        self.cell.is_null
+        self.view.shape.is_null
     }
 
     /// Whether the column is part of the primary key.
     pub fn is_key(&self) -> bool {
-        self.cell.is_key
+        self.view.shape.is_key
     }
 
     /// Whether an insert or update set it; never on the image before.
     pub fn updated(&self) -> bool {
-        self.cell.updated
+        self.view.shape.updated
     }
 
     /// MySQL's type, such as `int(11) unsigned`.
@@ -90,24 +89,34 @@ impl<'a> Column<'a> {
 
     /// The number of `java.sql.Types`. It changes from row to row in unsigned columns.
     pub fn sql_type(&self) -> i32 {
-        self.cell.sql_type
+        self.view.shape.sql_type
     }
 
     /// The place in the table, from 0.
     pub fn index(&self) -> i32 {
-        self.cell.index
+        self.view.shape.index
+    }
+
+    /// The name; `None` if it is not UTF-8.
+    pub(super) fn name_text(&self) -> Option<&'a str> {
+        self.view.name_text()
     }
 
     pub(super) fn name_bytes(&self) -> &'a [u8] {
-        self.cell.name(self.bytes)
+        self.view.name()
     }
 
     pub(super) fn value_bytes(&self) -> &'a [u8] {
-        self.cell.value(self.bytes)
+        self.view.value()
+    }
+
+    /// How its text is read.
+    pub(super) fn family(&self) -> Family {
+        self.view.shape.family
     }
 
     pub(super) fn mysql_type_bytes(&self) -> &'a [u8] {
-        self.cell.mysql_type(self.bytes)
+        self.view.mysql_type()
     }
 }
 

@@ -1,11 +1,13 @@
 //! The content of a row change, read in place: where each column's texts are in the bytes that came,
 //! and nothing copied.
 //!
-//! It takes and refuses what prost's decoder of the same messages does, as a test says, but makes
-//! no object of a row or a column: two lists for the whole change, of 36 bytes a column, whatever
-//! bytes come.
+//! It takes and refuses what prost's decoder of the same messages does, as a test says, but makes no
+//! object of a row or a column. All but the value is the same in every row: what a column was like is
+//! a [`Shape`], which cells share, and the bytes around a value are compared with those of a row
+//! before instead of being read again ([`Templates`]).
 
 mod reader;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -13,9 +15,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use reader::{Malformed, Reader};
-
+use super::mysql_type::Family;
 use crate::protocol::generated::entry::EntryType;
+use reader::{Malformed, Reader};
+use template::Templates;
 
 /// Bytes of the content, from one place to another.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,21 +27,43 @@ struct Span {
     end: u32,
 }
 
-/// One column of one image.
+/// A column of one image of a row: its value, and which of the shapes it has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cell {
-    name: Span,
     value: Span,
+    shape: u32,
+}
+
+/// What is said of a column besides its value.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    name: Span,
+    /// The name, if it is UTF-8: seen once, and not with every row.
+    text: Option<Box<str>>,
     mysql_type: Span,
     pub(super) index: i32,
     pub(super) sql_type: i32,
     pub(super) is_key: bool,
     pub(super) updated: bool,
     pub(super) is_null: bool,
+    pub(super) family: Family,
 }
 
+/// Of a column of which nothing is said.
+static NOTHING: Shape = Shape {
+    name: Span { start: 0, end: 0 },
+    text: None,
+    mysql_type: Span { start: 0, end: 0 },
+    index: 0,
+    sql_type: 0,
+    is_key: false,
+    updated: false,
+    is_null: false,
+    family: Family::Text,
+};
+
 /// The columns of a row's two images, as ends in the lists of all.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct RowEnds {
     before: u32,
     after: u32,
@@ -59,15 +84,25 @@ struct Parts {
     ddl_schema_name: Span,
     props: Vec<(Span, Span)>,
     rows: Vec<RowEnds>,
+    shapes: Vec<Shape>,
     before: Vec<Cell>,
     after: Vec<Cell>,
 }
 
-/// The columns of an image, with the bytes that they point into.
+/// The columns of an image, with what they point into.
 #[derive(Clone, Copy)]
 pub(super) struct Image<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) cells: &'a [Cell],
+    bytes: &'a [u8],
+    shapes: &'a [Shape],
+    cells: &'a [Cell],
+}
+
+/// One column of an image.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    bytes: &'a [u8],
+    value: Span,
+    pub(super) shape: &'a Shape,
 }
 
 impl Content {
@@ -110,54 +145,70 @@ impl Content {
 
     /// A row's image before and after; nothing for a row that is not there.
     pub(super) fn row(&self, index: usize) -> (Image<'_>, Image<'_>) {
-        let Parts {
-            rows,
-            before,
-            after,
-            ..
-        } = &*self.parts;
-        let ends = rows.get(index).copied();
-        let starts = index
-            .checked_sub(1)
-            .and_then(|last| rows.get(last).copied());
-        let zero = RowEnds {
-            before: 0,
-            after: 0,
-        };
-        let starts = starts.unwrap_or(zero);
+        let parts = &*self.parts;
+        let ends = parts.rows.get(index).copied();
+        let last = index.checked_sub(1);
+        let starts = last.and_then(|last| parts.rows.get(last).copied());
+        let starts = starts.unwrap_or_default();
         let ends = ends.unwrap_or(starts);
         let image = |cells, start, end| Image {
             bytes: &self.bytes,
-            cells: part(cells, start, end),
+            shapes: &parts.shapes,
+            cells: part(cells, Span { start, end }),
         };
         (
-            image(before, starts.before, ends.before),
-            image(after, starts.after, ends.after),
+            image(&parts.before, starts.before, ends.before),
+            image(&parts.after, starts.after, ends.after),
         )
     }
 
     /// What was seen to be UTF-8.
     fn text(&self, span: Span) -> &str {
-        std::str::from_utf8(part(&self.bytes, span.start, span.end)).unwrap_or_default()
+        std::str::from_utf8(part(&self.bytes, span)).unwrap_or_default()
     }
 }
 
-impl Cell {
-    pub(super) fn name<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        part(bytes, self.name.start, self.name.end)
+impl<'a> Image<'a> {
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
     }
 
-    pub(super) fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        part(bytes, self.value.start, self.value.end)
+    pub(super) fn columns(self) -> impl ExactSizeIterator<Item = View<'a>> {
+        let Self {
+            bytes,
+            shapes,
+            cells,
+        } = self;
+        cells.iter().map(move |cell| View {
+            bytes,
+            value: cell.value,
+            shape: at(shapes, cell.shape).unwrap_or(&NOTHING),
+        })
+    }
+}
+
+impl<'a> View<'a> {
+    pub(super) fn name(&self) -> &'a [u8] {
+        part(self.bytes, self.shape.name)
     }
 
-    pub(super) fn mysql_type<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        part(bytes, self.mysql_type.start, self.mysql_type.end)
+    /// The name; `None` if it is not UTF-8.
+    pub(super) fn name_text(&self) -> Option<&'a str> {
+        self.shape.text.as_deref()
+    }
+
+    pub(super) fn value(&self) -> &'a [u8] {
+        part(self.bytes, self.value)
+    }
+
+    pub(super) fn mysql_type(&self) -> &'a [u8] {
+        part(self.bytes, self.shape.mysql_type)
     }
 }
 
 impl Parts {
     fn read(&mut self, mut reader: Reader<'_>) -> Result<(), Malformed> {
+        let mut templates = [Templates::default(), Templates::default()];
         while let Some((tag, kind)) = reader.field()? {
             match tag {
                 1 => drop(reader.number(kind)?),
@@ -166,7 +217,11 @@ impl Parts {
                 11 => self.sql = reader.text(kind)?,
                 12 => {
                     let row = reader.message(kind)?;
-                    self.row(row)?;
+                    let length = row.rest().len();
+                    self.row(row, &mut templates)?;
+                    if self.rows.len() == 1 {
+                        self.make_room(length, reader.rest().len());
+                    }
                 }
                 13 => self.props.push(reader.message(kind)?.pair()?),
                 14 => self.ddl_schema_name = reader.text(kind)?,
@@ -176,11 +231,23 @@ impl Parts {
         Ok(())
     }
 
-    fn row(&mut self, mut reader: Reader<'_>) -> Result<(), Malformed> {
+    fn row(
+        &mut self,
+        mut reader: Reader<'_>,
+        [before, after]: &mut [Templates; 2],
+    ) -> Result<(), Malformed> {
+        before.begin_row();
+        after.begin_row();
         while let Some((tag, kind)) = reader.field()? {
             match tag {
-                1 => self.before.push(cell(reader.message(kind)?)?),
-                2 => self.after.push(cell(reader.message(kind)?)?),
+                1 => {
+                    let cell = before.cell(reader.message(kind)?, &mut self.shapes)?;
+                    self.before.push(cell);
+                }
+                2 => {
+                    let cell = after.cell(reader.message(kind)?, &mut self.shapes)?;
+                    self.after.push(cell);
+                }
                 3 => drop(reader.message(kind)?.pair()?),
                 _ => reader.skip(tag, kind)?,
             }
@@ -191,26 +258,14 @@ impl Parts {
         });
         Ok(())
     }
-}
 
-fn cell(mut reader: Reader<'_>) -> Result<Cell, Malformed> {
-    let mut cell = Cell::default();
-    while let Some((tag, kind)) = reader.field()? {
-        match tag {
-            1 => cell.index = reader.int32(kind)?,
-            2 => cell.sql_type = reader.int32(kind)?,
-            3 => cell.name = reader.bytes(kind)?,
-            4 => cell.is_key = reader.boolean(kind)?,
-            5 => cell.updated = reader.boolean(kind)?,
-            6 => cell.is_null = reader.boolean(kind)?,
-            7 => drop(reader.message(kind)?.pair()?),
-            8 => cell.value = reader.bytes(kind)?,
-            9 => drop(reader.int32(kind)?),
-            10 => cell.mysql_type = reader.bytes(kind)?,
-            _ => reader.skip(tag, kind)?,
-        }
+    /// After the first row: for as many as it, as fit into the rest. A column has at least two bytes.
+    fn make_room(&mut self, length: usize, left: usize) {
+        let rows = left / length.saturating_add(2);
+        self.rows.reserve(rows);
+        self.before.reserve(rows * self.before.len());
+        self.after.reserve(rows * self.after.len());
     }
-    Ok(cell)
 }
 
 /// How many rows there are in an entry's bytes, by their fields alone; none if they are no entry.
@@ -242,8 +297,13 @@ fn counted(raw: &[u8]) -> Result<usize, Malformed> {
 }
 
 /// From one place to another; nothing where there is none.
-fn part<T>(all: &[T], start: u32, end: u32) -> &[T] {
-    let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+fn part<T>(all: &[T], span: Span) -> &[T] {
+    let range = usize::try_from(span.start).ok();
+    let range = range.zip(usize::try_from(span.end).ok());
     let part = range.and_then(|(start, end)| all.get(start..end));
     part.unwrap_or_default()
+}
+
+fn at<T>(all: &[T], place: u32) -> Option<&T> {
+    usize::try_from(place).ok().and_then(|place| all.get(place))
 }

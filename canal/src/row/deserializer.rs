@@ -92,8 +92,9 @@ impl<'de, I: ExactSizeIterator<Item = Column<'de>>> MapAccess<'de> for RowAccess
         let Some(column) = self.current else {
             return Ok(None);
         };
-        let name = std::str::from_utf8(column.name_bytes())
-            .map_err(|_| RowError::new("the column's name is not UTF-8").in_column(column))?;
+        let name = column
+            .name_text()
+            .ok_or_else(|| RowError::new("the column's name is not UTF-8").in_column(column))?;
         seed.deserialize(BorrowedStrDeserializer::new(name))
             .map(Some)
     }

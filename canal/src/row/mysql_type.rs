@@ -34,16 +34,25 @@ impl Family {
     /// By MySQL's type, such as `int(11) unsigned`, and the number beside it.
     pub(super) fn of(mysql_type: &str, sql_type: i32) -> Self {
         // Once a value: no allocation, and one comparison by length and bytes.
-        let mut name = [0; LONGEST_NAME];
-        let mut length = 0;
-        for byte in mysql_type.bytes().take_while(u8::is_ascii_alphanumeric) {
-            let Some(place) = name.get_mut(length) else {
-                return Self::by_number(sql_type);
-            };
-            *place = byte.to_ascii_lowercase();
-            length += 1;
+        let bytes = mysql_type.as_bytes();
+        let length = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric());
+        let name = bytes.get(..length.count()).unwrap_or_default();
+        if !name.iter().any(u8::is_ascii_uppercase) {
+            return Self::named(name, mysql_type, sql_type);
         }
-        match &name[..length] {
+        let mut small = [0; LONGEST_NAME];
+        match small.get_mut(..name.len()) {
+            Some(small) => {
+                small.copy_from_slice(name);
+                small.make_ascii_lowercase();
+                Self::named(small, mysql_type, sql_type)
+            }
+            None => Self::by_number(sql_type),
+        }
+    }
+
+    fn named(name: &[u8], mysql_type: &str, sql_type: i32) -> Self {
+        match name {
             b"varchar" | b"char" | b"decimal" | b"datetime" | b"timestamp" | b"date" | b"time"
             | b"json" => Self::by_number(sql_type),
             b"int" | b"bigint" | b"tinyint" | b"smallint" | b"mediumint" | b"integer"

@@ -30,7 +30,7 @@ impl<'de> ValueDeserializer<'de> {
     }
 
     fn family(self) -> Family {
-        Family::of(self.mysql_type(), self.column.sql_type())
+        self.column.family()
     }
 
     /// The text as it came.
@@ -174,7 +174,8 @@ impl<'de> de::Deserializer<'de> for ValueDeserializer<'de> {
             Family::Bytes | Family::FixedBytes(_) | Family::BytesAsText(_) => {
                 self.deserialize_bytes(visitor)
             }
-            Family::Enum | Family::Set | Family::Text => self.deserialize_str(visitor),
+            Family::Text => visitor.visit_borrowed_str(self.text("text")?),
+            Family::Enum | Family::Set => self.deserialize_str(visitor),
         }
     }
 

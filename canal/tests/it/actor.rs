@@ -569,6 +569,7 @@ fn what_it_does_is_measured_by_destination() {
             lab.database.insert(6..=8);
             lab.expect((6..=8).chain(6..=8)).await;
             lab.acked(2).await;
+            assert_eq!(recorder.value(&gauge("streaming")), 1.0);
             let outstanding = gauge("outstanding_batches");
             recorder.until(&outstanding, |batches| batches == 0.0).await;
             recorder
@@ -590,4 +591,5 @@ fn what_it_does_is_measured_by_destination() {
     );
     assert!(count("entries") > batches);
     assert!(recorder.value(&gauge("position_time_seconds")) > 1_600_000_000.0);
+    assert_eq!(recorder.value(&gauge("streaming")), 0.0, "it has ended");
 }

@@ -4,52 +4,68 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use super::Span;
 
-/// Why bytes are none.
+/// Why bytes are none. Boxed: it is beside every number that is read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Malformed(String);
+#[error("{}", .0.0)]
+pub(crate) struct Malformed(Box<Reason>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reason(String);
 
 impl From<prost::DecodeError> for Malformed {
+    #[cold]
     fn from(error: prost::DecodeError) -> Self {
-        Self(error.to_string())
+        Self(Box::new(Reason(error.to_string())))
     }
 }
 
 #[cold]
 fn malformed<T>(reason: &str) -> Result<T, Malformed> {
-    Err(Malformed(reason.to_owned()))
+    Err(Malformed(Box::new(Reason(reason.to_owned()))))
 }
 
 /// A message within a buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
-    whole: &'a [u8],
+    /// The buffer, up to the message's end.
+    bytes: &'a [u8],
     at: usize,
-    end: usize,
 }
 
 impl<'a> Reader<'a> {
     /// All of it. Places are of 32 bits: a frame that is larger is refused long before by its limit.
-    pub(super) fn new(whole: &'a [u8]) -> Result<Self, Malformed> {
-        if u32::try_from(whole.len()).is_err() {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        if u32::try_from(bytes.len()).is_err() {
             return malformed("it has more than 4 GiB");
         }
-        Ok(Self {
-            whole,
-            at: 0,
-            end: whole.len(),
-        })
+        Ok(Self { bytes, at: 0 })
+    }
+
+    /// What is left.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The buffer, up to this message's end.
+    #[inline]
+    pub(super) fn whole(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Where it is in the buffer.
+    pub(super) fn place(&self) -> u32 {
+        place(self.at)
     }
 
     /// The next field's number and kind.
+    #[inline]
     pub(super) fn field(&mut self) -> Result<Option<(u32, WireType)>, Malformed> {
-        if self.at >= self.end {
+        let Some(&byte) = self.bytes.get(self.at) else {
             return Ok(None);
-        }
+        };
         // Most are numbers and bytes with a field number below 16.
-        if let Some(&byte) = self.whole.get(self.at)
-            && (8..0x80).contains(&byte)
-        {
+        if (8..0x80).contains(&byte) {
             let kind = match byte & 7 {
                 0 => Some(WireType::Varint),
                 2 => Some(WireType::LengthDelimited),
@@ -63,6 +79,7 @@ impl<'a> Reader<'a> {
         self.with(decode_key).map(Some)
     }
 
+    #[inline]
     pub(super) fn number(&mut self, kind: WireType) -> Result<u64, Malformed> {
         if kind != WireType::Varint {
             return malformed("a field that should be a number is none");
@@ -71,15 +88,18 @@ impl<'a> Reader<'a> {
     }
 
     /// The lower half, as protobuf has it.
+    #[inline]
     pub(super) fn int32(&mut self, kind: WireType) -> Result<i32, Malformed> {
         let [a, b, c, d, ..] = self.number(kind)?.to_le_bytes();
         Ok(i32::from_le_bytes([a, b, c, d]))
     }
 
+    #[inline]
     pub(super) fn boolean(&mut self, kind: WireType) -> Result<bool, Malformed> {
         Ok(self.number(kind)? != 0)
     }
 
+    #[inline]
     pub(super) fn bytes(&mut self, kind: WireType) -> Result<Span, Malformed> {
         let (start, end) = self.range(kind)?;
         Ok(Span {
@@ -90,7 +110,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn text(&mut self, kind: WireType) -> Result<Span, Malformed> {
         let (start, end) = self.range(kind)?;
-        let bytes = self.whole.get(start..end).unwrap_or_default();
+        let bytes = self.bytes.get(start..end).unwrap_or_default();
         if std::str::from_utf8(bytes).is_err() {
             return malformed("a text is not UTF-8");
         }
@@ -104,9 +124,8 @@ impl<'a> Reader<'a> {
     pub(super) fn message(&mut self, kind: WireType) -> Result<Self, Malformed> {
         let (start, end) = self.range(kind)?;
         Ok(Self {
-            whole: self.whole,
+            bytes: self.bytes.get(..end).unwrap_or_default(),
             at: start,
-            end,
         })
     }
 
@@ -128,6 +147,7 @@ impl<'a> Reader<'a> {
         self.with(|rest| skip_field(kind, tag, rest, DecodeContext::default()))
     }
 
+    #[inline]
     fn range(&mut self, kind: WireType) -> Result<(usize, usize), Malformed> {
         if kind != WireType::LengthDelimited {
             return malformed("a field that should be bytes is none");
@@ -135,7 +155,7 @@ impl<'a> Reader<'a> {
         let length = self.varint()?;
         let end = usize::try_from(length).ok();
         let end = end.and_then(|length| self.at.checked_add(length));
-        match end.filter(|end| *end <= self.end) {
+        match end.filter(|end| *end <= self.bytes.len()) {
             Some(end) => {
                 let start = std::mem::replace(&mut self.at, end);
                 Ok((start, end))
@@ -144,9 +164,9 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
-        if self.at < self.end
-            && let Some(&byte) = self.whole.get(self.at)
+        if let Some(&byte) = self.bytes.get(self.at)
             && byte < 0x80
         {
             self.at += 1;
@@ -156,13 +176,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Lets prost read on.
+    #[cold]
     fn with<T>(
         &mut self,
         read: impl FnOnce(&mut &'a [u8]) -> Result<T, prost::DecodeError>,
     ) -> Result<T, Malformed> {
-        let mut rest = self.whole.get(self.at..self.end).unwrap_or_default();
+        let mut rest = self.rest();
         let value = read(&mut rest)?;
-        self.at = self.end - rest.len();
+        self.at = self.bytes.len() - rest.len();
         Ok(value)
     }
 }
