@@ -4,6 +4,9 @@
 //! All calls block. One publisher belongs to one term; after it has stepped down, or after a write
 //! of unknown outcome, it does nothing any more.
 
+mod choosing;
+mod keeping;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,15 +17,10 @@ use lockkeeper_fencing::guard::{
 };
 
 use super::codec::{self, NoEntry};
-use super::event::{Beginning, Choice, CommandRefused};
-use super::record::{Entry, Record, Retained};
-use super::savepoint::{self, Savepoint, list_savepoints, read_savepoint};
-use crate::manifest::{Manifest, RestorePoint};
+use super::event::Beginning;
+use super::record::Entry;
 use crate::point::{Hook, Point};
-use crate::store::{CheckpointStore, ObjectName, StoreError, verify};
-
-/// How often damage is looked at before it is believed.
-const READS: usize = 3;
+use crate::store::{CheckpointStore, StoreError};
 
 #[derive(Debug)]
 pub(crate) struct Publisher {
@@ -231,189 +229,6 @@ impl Publisher {
         }
     }
 
-    /// The newest cut of `record` whose manifest and objects are as they were written.
-    pub(crate) fn choose(&self, record: &Record) -> Choice {
-        let mut left_out = Vec::new();
-        for (position, retained) in record.retained.iter().enumerate() {
-            if let Some(reason) = record.moved_on_since(retained.seq) {
-                return impossible(reason, left_out.pop());
-            }
-            match self.readable(retained) {
-                Ok(manifest) => {
-                    let retained = record.retained[position..].to_vec();
-                    let oldest_retained = record.oldest_retained();
-                    return restore(manifest, retained, oldest_retained, left_out);
-                }
-                Err(Unreadable::Now(reason)) => return Choice::Unavailable { reason },
-                Err(Unreadable::ForGood { reason, may_skip }) => {
-                    tracing::error!(seq = retained.seq, reason, "a completed cut can't be read");
-                    if !may_skip.unwrap_or(!record.irrevocable) {
-                        let seq = retained.seq;
-                        return Choice::Impossible {
-                            reason: format!(
-                                "cut {seq} can't be read ({reason}), and what its sinks committed \
-                                 can't be taken back"
-                            ),
-                        };
-                    }
-                    left_out.push((retained.seq, reason));
-                }
-            }
-        }
-        if record.completed == 0 || record.initial_state_retained {
-            if let Some(reason) = record.moved_on_since(0) {
-                return impossible(reason, left_out.pop());
-            }
-            let (restore, last, retained) = (None, false, Vec::new());
-            return Choice::Restore {
-                restore,
-                last,
-                retained,
-                left_out,
-                manifest: None,
-            };
-        }
-        let (seq, reason) = left_out
-            .pop()
-            .unwrap_or((record.completed, "nothing is kept".into()));
-        Choice::Impossible {
-            reason: format!("no kept cut can be read; {seq}: {reason}"),
-        }
-    }
-
-    fn readable(&self, retained: &Retained) -> Result<Manifest, Unreadable> {
-        let mut last = Unreadable::Now(String::new());
-        for _ in 0..READS {
-            match self.read_whole(retained) {
-                Err(error @ Unreadable::ForGood { .. }) => last = error,
-                other => return other,
-            }
-        }
-        Err(last)
-    }
-
-    fn read_whole(&self, retained: &Retained) -> Result<Manifest, Unreadable> {
-        let manifest = self.manifest(retained)?;
-        let may_skip = Some(manifest.tokens.iter().all(|token| token.can_take_back));
-        self.verify(&manifest)
-            .map_err(|error| match Unreadable::from(error) {
-                Unreadable::ForGood { reason, .. } => Unreadable::ForGood { reason, may_skip },
-                now @ Unreadable::Now(_) => now,
-            })?;
-        Ok(manifest)
-    }
-
-    fn verify(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        manifest
-            .parts()
-            .try_for_each(|part| verify(self.store.as_ref(), part))
-    }
-
-    /// The cut of a savepoint, if it is as it was written.
-    pub(crate) fn choose_savepoint(&self, name: &str) -> Choice {
-        let read = || -> Result<Manifest, Unreadable> {
-            let Savepoint { manifest, .. } = read_savepoint(self.store.as_ref(), name)?;
-            let fits =
-                manifest.graph == self.ours.graph || manifest.structure == self.ours.structure;
-            if !fits {
-                return Err(Unreadable::ForGood {
-                    reason: "it is of a region with another graph".to_owned(),
-                    may_skip: None,
-                });
-            }
-            self.verify(&manifest)?;
-            Ok(manifest)
-        };
-        let mut last = read();
-        for _ in 1..READS {
-            if matches!(last, Err(Unreadable::ForGood { .. })) {
-                last = read();
-            }
-        }
-        match last {
-            Ok(manifest) => {
-                let (kept, oldest) = (manifest.clone(), manifest.seq);
-                match restore(manifest, Vec::new(), oldest, Vec::new()) {
-                    Choice::Restore {
-                        restore,
-                        retained,
-                        left_out,
-                        ..
-                    } => Choice::Restore {
-                        restore,
-                        last: false,
-                        retained,
-                        left_out,
-                        manifest: Some(Box::new(kept)),
-                    },
-                    other => other,
-                }
-            }
-            Err(Unreadable::Now(reason)) => Choice::Unavailable { reason },
-            Err(Unreadable::ForGood { reason, .. }) => Choice::Impossible {
-                reason: format!("savepoint {name} can't be restored: {reason}"),
-            },
-        }
-    }
-
-    /// Keeps a completed cut under a name.
-    pub(crate) fn keep_savepoint(
-        &mut self,
-        name: &str,
-        cut: &Retained,
-    ) -> Result<(), CommandRefused> {
-        let manifest = self.manifest(cut).map_err(|error| CommandRefused::Store {
-            reason: error.to_string(),
-        })?;
-        let needed = parts_of(&manifest);
-        savepoint::write(self.store.as_ref(), &Savepoint::now(name, manifest))
-            .map_err(|error| refused(name, error))?;
-        self.savepoints.insert(name.to_owned(), needed);
-        Ok(())
-    }
-
-    pub(crate) fn find_savepoint(&self, name: &str) -> Result<Savepoint, CommandRefused> {
-        read_savepoint(self.store.as_ref(), name).map_err(|error| refused(name, error))
-    }
-
-    pub(crate) fn remove_savepoint(&mut self, name: &str) -> Result<(), CommandRefused> {
-        savepoint::remove(self.store.as_ref(), name).map_err(|error| refused(name, error))?;
-        self.savepoints.remove(name);
-        Ok(())
-    }
-
-    /// What the savepoints that lie in the store need.
-    fn needed_by_savepoints(&mut self) -> Result<BTreeSet<String>, StoreError> {
-        let names = list_savepoints(self.store.as_ref())?;
-        self.savepoints.retain(|name, _| names.contains(name));
-        for name in names {
-            if !self.savepoints.contains_key(&name) {
-                let Savepoint { manifest, .. } = read_savepoint(self.store.as_ref(), &name)?;
-                self.savepoints.insert(name, parts_of(&manifest));
-            }
-        }
-        Ok(self.savepoints.values().flatten().cloned().collect())
-    }
-
-    fn manifest(&self, retained: &Retained) -> Result<Manifest, Unreadable> {
-        let id = ManifestId {
-            sequence: retained.entry,
-            epoch: retained.term,
-        };
-        let for_good = |reason: String| Unreadable::ForGood {
-            reason,
-            may_skip: None,
-        };
-        let entry = self.entry(id).map_err(|error| match error {
-            GuardError::Corrupt { .. } => for_good(error.to_string()),
-            error => Unreadable::Now(error.to_string()),
-        })?;
-        match entry.manifest {
-            Some(manifest) if manifest.seq == retained.seq => Ok(manifest),
-            _ => Err(for_good(format!("entry {id} holds another cut"))),
-        }
-    }
-
     fn entry(&self, id: ManifestId) -> Result<Entry, GuardError> {
         let corrupt = |reason: String| GuardError::Corrupt {
             name: id.name(),
@@ -424,135 +239,6 @@ impl Publisher {
             .read(id)?
             .ok_or_else(|| corrupt("it is missing".to_owned()))?;
         codec::decode(&bytes).map_err(|error: NoEntry| corrupt(error.to_string()))
-    }
-
-    /// Removes entries and objects that `record` does not retain, and those of rounds that came to
-    /// nothing. What can't be removed now is removed next time.
-    pub(crate) fn tidy(&mut self, record: &Record) -> Result<(), Over> {
-        match self.try_tidy(record) {
-            Ok(Guarded::Done(())) => Ok(()),
-            Ok(Guarded::SteppedDown { highest }) => Err(Over::SteppedDown { highest }),
-            Err(reason) => {
-                tracing::warn!(reason, "the store could not be tidied up");
-                Ok(())
-            }
-        }
-    }
-
-    fn try_tidy(&mut self, record: &Record) -> Result<Guarded<()>, String> {
-        if let Guarded::SteppedDown { highest } = self.guard.look().map_err(text)? {
-            return Ok(Guarded::SteppedDown { highest });
-        }
-        // Whose objects are not known might lose them: rather remove nothing.
-        let mut needed = self.needed_by_savepoints().map_err(text)?;
-        for retained in &record.retained {
-            let manifest = self.manifest(retained).map_err(|error| error.to_string())?;
-            needed.extend(parts_of(&manifest));
-        }
-        let over = |name: &str| {
-            ObjectName::parse(name).is_some_and(|name| name.stamp.seq < record.next_cut)
-        };
-        for name in self.store.list_objects().map_err(text)? {
-            if over(&name) && !needed.contains(&name) {
-                self.store.remove_object(&name).map_err(text)?;
-            }
-        }
-        self.store.remove_unfinished(&over).map_err(text)?;
-        // One entry before the newest stays as well, should the newest be damaged one day.
-        let oldest = record.retained.iter().map(|retained| retained.entry).min();
-        let limit = oldest
-            .unwrap_or(u64::MAX)
-            .min(record.number.saturating_sub(1));
-        if let Guarded::SteppedDown { highest } = self.guard.retire_below(limit).map_err(text)? {
-            return Ok(Guarded::SteppedDown { highest });
-        }
-        if !self.swept {
-            if let Guarded::SteppedDown { highest } = self.guard.sweep().map_err(text)? {
-                return Ok(Guarded::SteppedDown { highest });
-            }
-            self.swept = true;
-        }
-        Ok(Guarded::Done(()))
-    }
-}
-
-/// Nothing may be gone back to; `left_out` is the last cut that was tried before.
-fn impossible(reason: String, left_out: Option<(u64, String)>) -> Choice {
-    let reason = match left_out {
-        Some((seq, unreadable)) => format!("cut {seq} can't be read ({unreadable}), and {reason}"),
-        None => reason,
-    };
-    Choice::Impossible { reason }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Unreadable {
-    /// The store does not answer.
-    #[error("{0}")]
-    Now(String),
-    /// Damaged or missing. `may_skip`: whether everything that was committed with it can be taken
-    /// back; unknown when the manifest itself can't be read.
-    #[error("{reason}")]
-    ForGood {
-        reason: String,
-        may_skip: Option<bool>,
-    },
-}
-
-fn parts_of(manifest: &Manifest) -> BTreeSet<String> {
-    manifest.parts().map(|part| part.object.clone()).collect()
-}
-
-fn refused(name: &str, error: StoreError) -> CommandRefused {
-    let name = name.to_owned();
-    match error {
-        StoreError::Missing { .. } => CommandRefused::NoSavepoint { name },
-        StoreError::Exists { .. } => CommandRefused::NameTaken { name },
-        error => CommandRefused::Store {
-            reason: error.to_string(),
-        },
-    }
-}
-
-impl From<StoreError> for Unreadable {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Io { .. } => Self::Now(error.to_string()),
-            error => Self::ForGood {
-                reason: error.to_string(),
-                may_skip: None,
-            },
-        }
-    }
-}
-
-fn restore(
-    manifest: Manifest,
-    retained: Vec<Retained>,
-    oldest_retained: u64,
-    left_out: Vec<(u64, String)>,
-) -> Choice {
-    let Manifest {
-        seq,
-        last,
-        objects,
-        tokens,
-        widths,
-        ..
-    } = manifest;
-    let restore = Some(RestorePoint {
-        seq,
-        oldest_retained,
-        objects,
-        tokens,
-        widths,
-    });
-    Choice::Restore {
-        restore,
-        last,
-        retained,
-        left_out,
-        manifest: None,
     }
 }
 
@@ -584,10 +270,6 @@ fn led<T>(guarded: Guarded<T>) -> Result<T, EnterError> {
         Guarded::Done(done) => Ok(done),
         Guarded::SteppedDown { highest } => Err(EnterError::SteppedDown { highest }),
     }
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 fn now_ms() -> u64 {
