@@ -203,6 +203,24 @@ pub(crate) async fn cut_completed(events: &mut broadcast::Receiver<RegionEvent>)
     }
 }
 
+/// Asks for a cut until one is complete: a lease that ends on a busy machine ends the round.
+#[cfg(any(feature = "redis", feature = "object-store"))]
+pub(crate) async fn cut(
+    coordinator: &CoordinatorHandle,
+    events: &mut broadcast::Receiver<RegionEvent>,
+) {
+    use RegionEvent::{CutCompleted, ResetCompleted};
+    loop {
+        coordinator.cut().await.unwrap();
+        let next = event(events, |event| {
+            matches!(event, CutCompleted(_) | ResetCompleted { .. })
+        });
+        if let CutCompleted(_) = next.await {
+            return;
+        }
+    }
+}
+
 /// The next time that the region comes into `state`.
 pub(crate) async fn comes_into(events: &mut broadcast::Receiver<RegionEvent>, state: RegionState) {
     event(

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::canal::{insert, region_with};
 use crate::child::{self, Child};
-use crate::place::{Place, comes_into, cut_completed};
+use crate::place::{LIMIT, Place, comes_into, cut_completed};
 
 const ROWS: u64 = 12_000;
 
@@ -118,8 +118,9 @@ async fn a_process_with_a_spool_that_is_killed_anywhere_loses_and_doubles_nothin
     random.shuffle(&mut with_cuts);
 
     let server = CanalServer::builder().start().unwrap();
+    let handle = server.handle();
     let folder = tempfile::tempdir().unwrap();
-    let lives = before_any_cut.len() + with_cuts.len() + 1;
+    let lives = 1 + before_any_cut.len() + with_cuts.len() + 1;
     let part = 1_000;
     let mut task = Task {
         folder: folder.path().to_owned(),
@@ -131,30 +132,34 @@ async fn a_process_with_a_spool_that_is_killed_anywhere_loses_and_doubles_nothin
     let mut place = task.place();
     place.numbers = task.rows;
     let mut inserted = 0;
-    let mut live = async |point: Option<Point>, cuts: bool| {
-        insert(&server.handle(), inserted, inserted + part);
+    let mut start = |point: Option<Point>, cuts: bool| {
+        insert(&handle, inserted, inserted + part);
         inserted += part;
         task.cuts = cuts;
-        task.dies_at = point.map(|point| (point.to_string(), random.u32(1..=3)));
-        if point == Some(Point::DuringReset) {
-            task.dies_at = Some((Point::DuringReset.to_string(), 1));
-        }
-        let mut process = Child::start("spool::a_region_with_a_spool", &task);
-        match point {
-            Some(_) => process.killed().await,
-            None => process.says("completed").await,
-        }
+        task.dies_at = point.map(|point| {
+            let times = match point {
+                Point::DuringReset => 1,
+                _ => random.u32(1..=3),
+            };
+            (point.to_string(), times)
+        });
+        Child::start("spool::a_region_with_a_spool", &task)
     };
-    for point in before_any_cut {
-        live(Some(point), false).await;
-    }
-    assert!(server.handle().statistics().acked_rows > 0);
+
+    let process = start(None, false);
+    let forgotten = handle.wait_until(LIMIT, |seen| seen.acked_rows >= part);
+    forgotten.await.expect("the rows are not acknowledged");
+    process.kill();
     let archive = Archive::open(place.store()).unwrap();
     let cuts = archive.overview().unwrap().cuts;
     assert!(cuts.is_empty(), "{cuts:?}");
-    for point in with_cuts {
-        live(Some(point), true).await;
+
+    for point in before_any_cut {
+        start(Some(point), false).killed().await;
     }
-    live(None, true).await;
+    for point in with_cuts {
+        start(Some(point), true).killed().await;
+    }
+    start(None, true).says("completed").await;
     place.check();
 }

@@ -9,6 +9,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::numbers::{Upstream, region_of};
+#[cfg(any(feature = "redis", feature = "object-store"))]
+use crate::place::cut;
 use crate::place::{LIMIT, NUMBERS, Place, comes_into, cut_completed, event};
 
 /// Half of the numbers; the cuts come when they are asked for.
@@ -31,8 +33,7 @@ async fn a_region_lives_on(open: impl Fn() -> Arc<dyn CheckpointStore>) {
     let worker = place.worker(&coordinator);
     comes_into(&mut events, RegionState::Processing).await;
     for _ in 0..2 {
-        coordinator.cut().await.unwrap();
-        cut_completed(&mut events).await;
+        cut(&coordinator, &mut events).await;
     }
     worker.stop();
     coordinator.halt().await;
