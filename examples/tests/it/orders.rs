@@ -1,49 +1,31 @@
 //! `orders` on a data folder that it ran on before.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use lockkeeper_canal::testing::CanalServer;
-use rustix::process::{Pid, Signal, kill_process};
 
-fn start(server: &CanalServer, data: &Path) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_orders"))
+use crate::support::{Program, output};
+
+fn orders(server: &CanalServer, data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orders"));
+    command
         .args(["--canal", &server.address().to_string()])
         .args(["--table", "shop.orders", "--workers", "0", "--no-chaos"])
         .args(["--period", "0.05", "--data"])
-        .arg(data)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .arg(data);
+    command
 }
 
-/// Runs until a cut is complete, and ends with a last one.
+/// Runs until it reads from the server, and ends with a last cut.
 fn run(server: &CanalServer, data: &Path) {
-    let mut child = start(server, data);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let cut = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("cut ")));
-    assert!(cut.is_some(), "{}", errors(child));
-    let pid = Pid::from_child(&child);
-    kill_process(pid, Signal::TERM).unwrap();
-    for line in lines {
-        line.unwrap();
-    }
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{errors}");
-    assert!(errors.contains("to go on"), "{errors}");
-}
-
-/// What it says at its end.
-fn errors(child: Child) -> String {
-    String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap()
+    let (mut program, _) = Program::start(&mut orders(server, data));
+    program.stop();
 }
 
 fn refuses(server: &CanalServer, data: &Path) -> String {
-    let output = start(server, data).wait_with_output().unwrap();
+    let output = output(&mut orders(server, data));
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{errors}");
     let advice = "put them back, or begin anew with an empty --data";

@@ -13,6 +13,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::time::timeout;
 
+use crate::support::output;
+
 /// Against a hang only.
 const LIMIT: Duration = Duration::from_secs(60);
 const KEYS: u64 = 7;
@@ -31,11 +33,11 @@ impl Place {
             "STORE" => &self.url,
             argument => argument,
         });
-        let output = Command::new(env!("CARGO_BIN_EXE_lockkeeper-region"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper-region"));
+        command
             .args(arguments)
-            .envs(self.environment.iter().cloned())
-            .output()
-            .unwrap();
+            .envs(self.environment.iter().cloned());
+        let output = output(&mut command);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().unwrap();
         (code, text(output.stdout), text(output.stderr))
