@@ -1,6 +1,8 @@
 //! The examples as users start them.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod browser;
+mod console;
 mod counter;
 mod leader;
 mod migration;
