@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper_core::status::{StatusSnapshot, StatusSource};
+use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
 use tokio::sync::watch;
 
 use crate::mq::error::MqError;
@@ -73,19 +73,21 @@ impl StatusSource for MqStatusSource {
         let failing = |partition: &PartitionStatus| partition.error.clone();
         let failing = status.partitions.values().find_map(failing);
         let state = match (&status.end, failing) {
-            (Some(MqEnd::Stopped), _) => "stopped".to_owned(),
-            (Some(MqEnd::Failed(error)), _) => format!("failed: {error}"),
-            (Some(MqEnd::RecipientClosed), _) => "handler gone".to_owned(),
-            (None, Some(error)) => format!("failing: {error}"),
-            (None, None) => "reading".to_owned(),
+            (Some(MqEnd::Stopped), _) => ("stopped".to_owned(), Level::Neutral),
+            (Some(MqEnd::Failed(error)), _) => (format!("failed: {error}"), Level::Bad),
+            (Some(MqEnd::RecipientClosed), _) => ("handler gone".to_owned(), Level::Bad),
+            (None, Some(error)) => (format!("failing: {error}"), Level::Warning),
+            (None, None) => ("reading".to_owned(), Level::Good),
         };
+        let unready = (state.1 != Level::Good).then(|| state.0.clone());
         let lag = status.partitions.values().map(PartitionStatus::lag);
-        let mut snapshot = StatusSnapshot::default()
-            .with("state", state)
-            .with("handled_batches", status.handled_batches)
-            .with("failed_batches", status.failed_batches)
-            .with("bad_messages", status.bad_messages)
-            .with("lag_messages", lag.sum::<u64>());
+        let mut snapshot = StatusSnapshot::new(StatusKind::Canal)
+            .with_state(state.0, state.1)
+            .with_unready(unready)
+            .with_plot("messages behind", lag.sum::<u64>(), Unit::None, Plot::Value)
+            .with("handled batches", status.handled_batches)
+            .with("failed batches", status.failed_batches)
+            .with("bad messages", status.bad_messages);
         for (number, partition) in &status.partitions {
             let next = u64::try_from(partition.next).unwrap_or_default();
             snapshot = snapshot.with(format!("partition {number}: next offset"), next);

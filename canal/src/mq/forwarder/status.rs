@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper_core::status::{StatusSnapshot, StatusSource};
+use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
 use tokio::sync::watch;
 
 use crate::mq::error::MqError;
@@ -51,19 +51,22 @@ impl StatusSource for ForwarderStatusSource {
     fn snapshot(&self) -> StatusSnapshot {
         let status = self.status.borrow().clone();
         let state = match (&status.error, status.busy_since) {
-            (Some(error), _) => format!("failing: {error}"),
-            (None, Some(_)) => "forwarding".to_owned(),
-            (None, None) => "idle".to_owned(),
+            (Some(error), _) => (format!("failing: {error}"), Level::Warning),
+            (None, Some(_)) => ("forwarding".to_owned(), Level::Good),
+            (None, None) => ("idle".to_owned(), Level::Good),
         };
-        let mut snapshot = StatusSnapshot::default()
-            .with("state", state)
+        let unready = status.error.is_some().then(|| state.0.clone());
+        let mut snapshot = StatusSnapshot::new(StatusKind::Canal)
+            .with_state(state.0, state.1)
+            .with_unready(unready)
             .with("batches", status.batches)
-            .with("messages", status.messages)
-            .with("bytes", status.bytes)
+            .with_plot("messages", status.messages, Unit::None, Plot::Rate)
+            .with_unit("bytes", status.bytes, Unit::Bytes)
             .with("failures", status.failures)
             .with("returned", status.returned);
         if let Some(age) = status.unconfirmed_for() {
-            snapshot = snapshot.with("unconfirmed_seconds", age.as_secs_f64());
+            let age = age.as_secs_f64();
+            snapshot = snapshot.with_unit("unconfirmed for", age, Unit::Seconds);
         }
         snapshot
     }
