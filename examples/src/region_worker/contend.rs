@@ -15,11 +15,14 @@ use lockkeeper_fencing::election::LeaderElectionService;
 use lockkeeper_fencing::guard::highest_fence;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
 
 use super::options::Options;
 use super::place::Election;
 use super::run::component;
 
+/// How long a last cut may take when a signal asks for the end: without workers there is none.
+const STOP: Duration = Duration::from_secs(20);
 /// How long the region's end is told to workers.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -59,7 +62,7 @@ impl Contender {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut status = coordinator.watch();
-        let mut is_stopping = false;
+        let mut stop_until = None;
         loop {
             let is_asked = tokio::select! {
                 biased;
@@ -73,13 +76,19 @@ impl Contender {
                 }
                 _ = terminate.recv() => true,
                 _ = interrupt.recv() => true,
+                () = sleep_until(stop_until.unwrap_or_else(Instant::now)), if stop_until.is_some() => {
+                    bail!("no last cut within {STOP:?}; the region goes on from the one before")
+                }
             };
             if is_asked {
-                ensure!(!is_stopping, "ended by a second signal, without a last cut");
-                is_stopping = coordinator.stop().await.is_ok();
-                if !is_stopping {
+                ensure!(
+                    stop_until.is_none(),
+                    "ended by a second signal, without a last cut"
+                );
+                if coordinator.stop().await.is_err() {
                     return Ok(());
                 }
+                stop_until = Some(Instant::now() + STOP);
             }
         }
     }

@@ -16,7 +16,7 @@ use clap::{ArgAction, Parser};
                   ELECTION is a folder with lease files (one host), zookeeper://HOST:PORT,…/ROOT or \
                   etcd://HOST:PORT,…/ROOT.\n\n\
                   Exit codes: 0 the region has ended, or SIGTERM; 1 the region has failed, or does not take this worker; \
-                  2 usage, or a part that can't be reached or started."
+                  2 usage, or a part that can't be reached or started, or no last cut within 20 s of SIGTERM."
 )]
 pub struct Options {
     /// The text. It may grow with --follow
