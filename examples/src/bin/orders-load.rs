@@ -2,9 +2,10 @@
 //! example `orders` on real servers. The password is read from `ORDERS_SQL_PASSWORD`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
-use lockkeeper_examples::orders::database::{self, TableName};
+use lockkeeper_examples::orders::database::{self, Pace, TableName};
 use lockkeeper_examples::orders::script::Script;
 
 #[derive(Debug, Parser)]
@@ -22,6 +23,12 @@ struct Options {
     /// Row changes to write
     #[arg(long, default_value_t = 200_000)]
     rows: u64,
+    /// Write no more than so many row changes a second, on average
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    rows_per_second: Option<u64>,
+    /// End after so many seconds, whatever is left of the rows
+    #[arg(long)]
+    seconds: Option<u64>,
     /// Seed of the changes
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,10 +45,11 @@ async fn main() -> anyhow::Result<()> {
         return database::create_table(&mut connection, &options.table).await;
     }
     let script = Script::new(options.seed, options.rows);
-    database::load(&mut connection, &options.table, script, &options.log).await?;
-    println!(
-        "{} row changes committed to {}",
-        options.rows, options.table
-    );
+    let pace = Pace {
+        rows_per_second: options.rows_per_second,
+        limit: options.seconds.map(Duration::from_secs),
+    };
+    let rows = database::load(&mut connection, &options.table, script, &pace, &options.log).await?;
+    println!("{rows} row changes committed to {}", options.table);
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use lockkeeper_examples::orders::node::Place;
 use lockkeeper_examples::orders::options::{NodeCommand, Options};
 use lockkeeper_examples::orders::{node, run, truth};
 use tracing_subscriber::EnvFilter;
@@ -29,11 +30,18 @@ fn main() -> ExitCode {
             role,
             number,
             status,
-        }) => exit_code(
-            system
-                .block_on(node::run(data, *role, *number, *status))
-                .map(|()| true),
-        ),
+            host,
+            report_tenure,
+        }) => {
+            let place = Place {
+                role: *role,
+                number: *number,
+                status: *status,
+                host: *host,
+                report_tenure: *report_tenure,
+            };
+            exit_code(system.block_on(node::run(data, &place)).map(|()| true))
+        }
         Some(NodeCommand::Verify { data }) => system.block_on(truth::verify(data)),
         None => exit_code(system.block_on(job(&options))),
     }

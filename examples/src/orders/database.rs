@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::TryStreamExt;
@@ -12,6 +13,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
+use tokio::time::Instant;
 
 use super::account::{Account, END_CUSTOMER, Order, RowChange};
 use super::script::Script;
@@ -122,7 +124,26 @@ struct Committed {
     changes: HashMap<String, u64>,
 }
 
+/// How fast rows are written, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pace {
+    /// On average, if less than the database takes.
+    pub rows_per_second: Option<u64>,
+    /// When to end before the script does.
+    pub limit: Option<Duration>,
+}
+
+impl Pace {
+    /// When so many rows are due, counted from the begin.
+    fn due(&self, rows: u64) -> Duration {
+        self.rows_per_second.map_or(Duration::ZERO, |rate| {
+            Duration::from_micros(rows.saturating_mul(1_000_000) / rate.max(1))
+        })
+    }
+}
+
 /// Plays a script into the table, ends with the row that ends the job, and logs what was committed.
+/// Gives the number of row changes.
 ///
 /// # Errors
 /// The database's own, or the log's.
@@ -130,8 +151,10 @@ pub async fn load(
     connection: &mut MySqlConnection,
     name: &TableName,
     mut script: Script,
+    pace: &Pace,
     log: &Path,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
+    let (begun, mut rows) = (Instant::now(), 0);
     let mut log = BufWriter::new(File::create(log).with_context(|| log.display().to_string())?);
     for (number, transaction) in (1..).zip(script.by_ref()) {
         sqlx::raw_sql(AssertSqlSafe(statements(name, &transaction)))
@@ -149,6 +172,14 @@ pub async fn load(
             },
         )?;
         log.write_all(b"\n")?;
+        rows += transaction.len() as u64;
+        if pace
+            .limit
+            .is_some_and(|limit| pace.due(rows).max(begun.elapsed()) > limit)
+        {
+            break;
+        }
+        tokio::time::sleep_until(begun + pace.due(rows)).await;
     }
     log.flush()?;
     let end = Order {
@@ -162,7 +193,7 @@ pub async fn load(
     sqlx::raw_sql(AssertSqlSafe(end))
         .execute(connection)
         .await?;
-    Ok(())
+    Ok(rows)
 }
 
 /// A transaction as SQL; inserts in a row become one statement.

@@ -57,6 +57,8 @@ pub struct Job {
     pub server_buffer: u64,
     /// Worker processes.
     pub workers: u16,
+    /// URL of the store of the checkpoints; `None`: the job's folder.
+    pub store: Option<String>,
     /// Instances of the keyed operator.
     pub width: u16,
     /// Time between two cuts.
@@ -70,9 +72,9 @@ pub struct Job {
 }
 
 impl Job {
-    /// Where the checkpoints lie.
+    /// The folder of the checkpoints, if they are not kept elsewhere.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub fn store_folder(&self) -> PathBuf {
         self.data.join("store")
     }
 
@@ -93,6 +95,17 @@ impl Job {
                 ZooKeeper::new(cluster, &self.zookeeper_root)?.with_session(SESSION * 2),
             ),
         })
+    }
+
+    /// Writes `DIR/job.json`.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write(&self) -> anyhow::Result<()> {
+        Ok(std::fs::write(
+            self.data.join("job.json"),
+            serde_json::to_vec_pretty(self)?,
+        )?)
     }
 
     /// Reads `DIR/job.json`.

@@ -2,12 +2,14 @@
 //! one that was lost would count what Canal still has, and miss what it has forgotten.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use lockkeeper_consistent_region::store::{CheckpointStore as _, FileStore};
+use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
 use lockkeeper_fencing::guard::highest_fence;
 
 use super::job::Job;
+use crate::region::place;
 
 impl Job {
     /// There once a coordinator of the job has led, which leaves something in the store.
@@ -18,9 +20,12 @@ impl Job {
     /// Makes the store of a job that begins.
     ///
     /// # Errors
-    /// When the folder can't be made.
+    /// When the folder can't be made, or the Redis not be reached.
     pub fn make_store(&self) -> anyhow::Result<()> {
-        FileStore::open(self.store())?.guard_store()?;
+        match &self.store {
+            None => FileStore::open(self.store_folder())?.guard_store()?,
+            Some(url) => redis(url)?.guard_store()?,
+        };
         Ok(())
     }
 
@@ -35,9 +40,8 @@ impl Job {
     /// Opens the store of a job that has begun.
     ///
     /// # Errors
-    /// When it is gone, or was emptied after the job had run.
-    pub fn open_store(&self) -> anyhow::Result<FileStore> {
-        let shown = self.store();
+    /// When it is gone, or was emptied after the job had run, or can't be reached.
+    pub fn open_store(&self) -> anyhow::Result<Arc<dyn CheckpointStore>> {
         let advice = || {
             format!(
                 "the checkpoints of the job in {} are lost, and with them what Canal was told to forget: \
@@ -45,14 +49,28 @@ impl Job {
                 self.data.display()
             )
         };
-        let store = FileStore::open_existing(&shown).with_context(advice)?;
+        let (store, shown): (Arc<dyn CheckpointStore>, _) = match &self.store {
+            None => {
+                let folder = self.store_folder();
+                let store = FileStore::open_existing(&folder).with_context(advice)?;
+                (Arc::new(store), folder.display().to_string())
+            }
+            Some(url) => (redis(url)?, "the store at Redis".to_owned()),
+        };
         let is_empty = highest_fence(&*store.guard_store()?)? == 0;
         ensure!(
             !(is_empty && self.has_run().exists()),
-            "{} is empty: {}",
-            shown.display(),
+            "{shown} is empty: {}",
             advice()
         );
         Ok(store)
     }
+}
+
+fn redis(url: &str) -> anyhow::Result<Arc<dyn CheckpointStore>> {
+    ensure!(
+        url.starts_with("redis://") || url.starts_with("rediss://"),
+        "--store is no URL of a Redis: redis://HOST:PORT/DATABASE?prefix=PREFIX"
+    );
+    place::redis(url, true).map_err(anyhow::Error::msg)
 }

@@ -1,5 +1,6 @@
 //! One process of the cluster, by its role.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +17,21 @@ use lockkeeper_consistent_region::store::CheckpointStore;
 use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
 use lockkeeper_core::RpcService;
 use lockkeeper_core::status::{StatusRegistry, StatusSource};
-use lockkeeper_fencing::election::{ComponentId, LeaderElectionOptions, LeaderElectionService};
+use lockkeeper_fencing::FencingToken;
+use lockkeeper_fencing::election::{
+    ComponentId, LeaderElection, LeaderElectionOptions, LeaderElectionService,
+};
 use lockkeeper_fencing::guard::highest_fence;
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
 use lockkeeper_remote::RemoteBuilderExt;
 use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
 
 use super::armed::{self, Act, Orders};
 use super::cluster::Role;
 use super::job::{Election, Job};
 use super::relay::Relay;
-use super::report::{Report, now_ms};
+use super::report::{Report, now_ms, now_ns};
 
 /// How long a worker may act without an answer of the coordinator.
 const LEASE: Duration = Duration::from_secs(2);
@@ -35,6 +40,8 @@ const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
 /// The name that the coordinators contend under.
 const COMPONENT: &str = "orders";
+/// How often a coordinator reports that it leads, if it was told to.
+const REPORT_TENURE_EVERY: Duration = Duration::from_millis(20);
 /// How long a worker's call to the coordinator may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -43,17 +50,33 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When the job can't be read or a part of the process can't be started.
-pub async fn run(data: &Path, role: Role, number: u16, status: bool) -> anyhow::Result<()> {
-    let node = Node::read(data, status)?;
-    match role {
-        Role::Alone => node.alone(number).await,
-        Role::Coordinator => node.coordinator().await,
-        Role::Worker => node.worker(number).await,
+pub async fn run(data: &Path, place: &Place) -> anyhow::Result<()> {
+    let node = Node::read(data, place)?;
+    match place.role {
+        Role::Alone => node.alone(place.number).await,
+        Role::Coordinator => node.coordinator(place.report_tenure).await,
+        Role::Worker => node.worker(place.number).await,
     }
+}
+
+/// What a process is in its cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// What it does.
+    pub role: Role,
+    /// 0, 1, …
+    pub number: u16,
+    /// It tells how it is.
+    pub status: bool,
+    /// Where it listens.
+    pub host: IpAddr,
+    /// A coordinator reports all the time whether it leads.
+    pub report_tenure: bool,
 }
 
 /// What every role needs.
 struct Node {
+    host: IpAddr,
     job: Job,
     region: Region,
     store: Arc<dyn CheckpointStore>,
@@ -64,15 +87,16 @@ struct Node {
 }
 
 impl Node {
-    fn read(data: &Path, status: bool) -> anyhow::Result<Self> {
+    fn read(data: &Path, place: &Place) -> anyhow::Result<Self> {
         let job = Job::read(data).context("job.json")?;
         let Orders { hook, finish, acts } = armed::read_orders(armed::report_source());
         Ok(Self {
             region: job.graph()?,
-            store: Arc::new(job.open_store()?),
+            store: job.open_store()?,
+            host: place.host,
             hook,
             finish,
-            acts: status.then_some(acts),
+            acts: place.status.then_some(acts),
             job,
         })
     }
@@ -98,9 +122,17 @@ impl Node {
         Some(Relay::start(registry, sources.into_iter().collect(), acts))
     }
 
+    async fn service(&self) -> anyhow::Result<RpcService> {
+        Ok(RpcService::builder()
+            .bind(SocketAddr::new(self.host, 0).to_string())
+            .allow_insecure(!self.host.is_loopback())
+            .start()
+            .await?)
+    }
+
     /// Contends for the leadership, and coordinates while it has it.
-    async fn coordinator(mut self) -> anyhow::Result<()> {
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+    async fn coordinator(mut self, report_tenure: bool) -> anyhow::Result<()> {
+        let service = self.service().await?;
         let options = LeaderElectionOptions::default();
         let elections = match self.job.election()? {
             Election::File(files) => {
@@ -113,17 +145,25 @@ impl Node {
         let election = elections.election(ComponentId::new(COMPONENT)?);
         let (settings, store) = (self.settings(), Arc::clone(&self.store));
         let election_status = election.status_source();
-        let coordinator =
-            ElectedCoordinator::start(settings, store, self.hook.clone(), &service, election)
-                .await?;
+        let coordinator = ElectedCoordinator::start(
+            settings,
+            store,
+            self.hook.clone(),
+            &service,
+            election.clone(),
+        )
+        .await?;
         let region_status = coordinator.status_source(&self.region);
         let _told = self.tell(service.status(), [election_status, region_status]);
+        if report_tenure {
+            actix_rt::spawn(report_leading(coordinator.token(), election));
+        }
         coordinate(coordinator.handle(), self.finish).await
     }
 
     /// Runs operators for whoever leads.
     async fn worker(mut self, number: u16) -> anyhow::Result<()> {
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let service = self.service().await?;
         let retrieval = match self.job.election()? {
             Election::File(files) => LeaderRetrievalService::new(files),
             Election::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
@@ -155,6 +195,24 @@ impl Node {
         config.hook = self.hook;
         let _worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
         coordinate(&coordinator, self.finish).await
+    }
+}
+
+/// Reports that this process leads, while it does; never returns.
+async fn report_leading(token: watch::Receiver<Option<FencingToken>>, election: LeaderElection) {
+    let mut tick = tokio::time::interval(REPORT_TENURE_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(token) = *token.borrow() else {
+            continue;
+        };
+        // in this order: it led from its grant, which was before, until the look, which is after
+        let at_ns = now_ns();
+        if election.has_leadership(token.session) {
+            let term = token.epoch;
+            Report::Leads { at_ns, term }.write();
+        }
     }
 }
 

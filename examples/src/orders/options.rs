@@ -1,6 +1,6 @@
 //! The command line of `orders`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -58,6 +58,10 @@ pub struct Options {
     /// Elect the leader by this ZooKeeper, host:port, instead of lease files
     #[arg(long)]
     pub zookeeper: Option<String>,
+    /// Keep the checkpoints at redis://HOST:PORT/DATABASE?prefix=PREFIX instead of in the job's
+    /// folder; needs the feature `redis`, a password is read from LOCKKEEPER_REDIS_PASSWORD
+    #[arg(long)]
+    pub store: Option<String>,
     /// Compare with the table at mysql://user@host:port in the end; the password is read from
     /// ORDERS_SQL_PASSWORD
     #[arg(long, requires_all = ["canal", "expect_log"])]
@@ -108,6 +112,12 @@ pub enum NodeCommand {
         /// Tell how it is
         #[arg(long)]
         status: bool,
+        /// Where it listens. Beyond loopback it answers whoever reaches it: for the network of a test
+        #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+        host: IpAddr,
+        /// A coordinator reports all the time whether it leads: `Report::Leads`
+        #[arg(long)]
+        report_tenure: bool,
     },
     /// Does what `orders-verify` does, where that program was not built beside this one
     #[command(hide = true)]

@@ -118,6 +118,7 @@ impl Measured {
             | Report::Status { .. }
             | Report::Happened { .. }
             | Report::Acted { .. }
+            | Report::Leads { .. }
             | Report::Kill { .. }
             | Report::Stop { .. }
             | Report::Completed

@@ -155,14 +155,16 @@ pub enum OutputSabotage {
 impl Publisher {
     fn publish(&self, seq: u64, staged: &str) -> Result<(), OperatorError> {
         let (published, chain) = (self.folder.cut_file(seq), self.folder.chain_file(seq));
-        if let Some(link) = read_link(&chain)?
-            && link.staged != staged
-            && self.sabotage == OutputSabotage::None
-        {
-            return Err(OperatorError::Permanent(format!(
-                "cut {seq} was published from {} before, not from {staged}",
-                link.staged
-            )));
+        if let Some(link) = read_link(&chain)? {
+            if link.staged != staged && self.sabotage == OutputSabotage::None {
+                return Err(OperatorError::Permanent(format!(
+                    "cut {seq} was published from {} before, not from {staged}",
+                    link.staged
+                )));
+            }
+            if published.try_exists()? {
+                return Ok(());
+            }
         }
         let folder = self.folder.staged();
         fs::create_dir_all(self.folder.chain())?;
@@ -181,6 +183,10 @@ impl Committer for Publisher {
         if self.sabotage == OutputSabotage::DoubleCommit {
             self.publish(seq + 1, staged)?;
         }
+        // a cut that is committed again is found published
+        let folder = self.folder.staged();
+        remove_if_there(&folder.join(format!("{staged}.json")))?;
+        remove_if_there(&folder.join(format!("{staged}.jsonl")))?;
         Ok(())
     }
 
@@ -410,6 +416,26 @@ mod tests {
         let name = staged_name(&staged).unwrap();
         let path = output.folder.staged().join(format!("{name}.json"));
         (read_link(&path).unwrap().unwrap(), state)
+    }
+
+    #[test]
+    fn a_published_cut_leaves_nothing_staged_and_may_be_committed_again() {
+        let data = tempfile::tempdir().unwrap();
+        let mut output = OrdersOutput::new(OutputFolder::new(data.path()), OutputSabotage::None);
+        let jobs = output.prepare(cut(1, 0)).unwrap();
+        let token = jobs.stage.unwrap()().unwrap();
+        let committer = output.committer().unwrap();
+        for _ in 0..2 {
+            committer.commit(1, &token).unwrap();
+            assert!(read_link(&output.folder.chain_file(1)).unwrap().is_some());
+            assert!(output.folder.cut_file(1).exists());
+            assert_eq!(fs::read_dir(output.folder.staged()).unwrap().count(), 0);
+        }
+        let other = committer.commit(1, b"cut-1.1.9");
+        assert!(
+            matches!(other, Err(OperatorError::Permanent(_))),
+            "{other:?}"
+        );
     }
 
     #[test]

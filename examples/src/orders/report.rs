@@ -38,6 +38,13 @@ pub enum Report {
         /// Its term.
         term: u64,
     },
+    /// This coordinator led at that moment, and its own deadline had not passed.
+    Leads {
+        /// Nanoseconds since the machine's start, read before the leadership was looked at.
+        at_ns: u64,
+        /// Its term.
+        term: u64,
+    },
     /// A cut is complete.
     Cut {
         /// When.
@@ -136,8 +143,18 @@ impl Report {
 /// Milliseconds since the machine's start.
 #[must_use]
 pub fn now_ms() -> u64 {
+    u64::try_from(since_boot().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds since the machine's start.
+#[must_use]
+pub fn now_ns() -> u64 {
+    u64::try_from(since_boot().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn since_boot() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
-    u64::try_from(Duration::new(seconds, nanoseconds).as_millis()).unwrap_or(u64::MAX)
+    Duration::new(seconds, nanoseconds)
 }

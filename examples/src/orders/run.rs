@@ -230,6 +230,7 @@ fn write_job(
         canal_user: options.user.clone(),
         table,
         server_buffer: options.server_buffer,
+        store: options.store.clone(),
         width: options.workers.max(2),
         period: Duration::from_secs_f64(options.period),
         zookeeper: options.zookeeper.clone(),
@@ -242,8 +243,7 @@ fn write_job(
     } else {
         job.make_store()?;
     }
-    let text = serde_json::to_vec_pretty(&job)?;
-    std::fs::write(data.join("job.json"), text)?;
+    job.write()?;
     Ok(job)
 }
 

@@ -43,8 +43,9 @@ fn folder(path: &str) -> Result<Arc<dyn CheckpointStore>, String> {
     Ok(Arc::new(store))
 }
 
+/// Opens the store at a Redis, which is asked whether its answers are durable if `check_durability`.
 #[cfg(feature = "redis")]
-fn redis(url: &str, check_durability: bool) -> Result<Arc<dyn CheckpointStore>, String> {
+pub(crate) fn redis(url: &str, check_durability: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     use lockkeeper_consistent_region::store::{RedisSettings, RedisStore};
 
     let (server, query) = url.split_once('?').unwrap_or((url, ""));
@@ -82,7 +83,7 @@ fn with_password(server: &str, password: &str) -> Result<String, String> {
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis(_: &str, _: bool) -> Result<Arc<dyn CheckpointStore>, String> {
+pub(crate) fn redis(_: &str, _: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     Err("this program was built without Redis: build it with --features redis".to_owned())
 }
 

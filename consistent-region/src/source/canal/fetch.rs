@@ -89,6 +89,7 @@ impl Fetching {
             fetched: fetched_sender,
             orders: taken,
             confirmed: confirmed_sender,
+            acknowledged: None,
         };
         let task = actix_rt::spawn(fetcher.run());
         Self {
@@ -128,6 +129,9 @@ struct Fetcher {
     fetched: mpsc::Sender<Fetched>,
     orders: mpsc::UnboundedReceiver<Order>,
     confirmed: watch::Sender<Option<BatchId>>,
+    /// The newest batch that was acknowledged, confirmed or not: each cut orders it again until the
+    /// operator knows that it is confirmed.
+    acknowledged: Option<BatchId>,
 }
 
 /// Whether the task goes on.
@@ -252,7 +256,7 @@ impl Fetcher {
     }
 
     async fn obey(
-        &self,
+        &mut self,
         order: Order,
         connector: &mut SimpleCanalConnector,
     ) -> Result<Next, CanalError> {
@@ -296,15 +300,17 @@ impl Fetcher {
     }
 
     async fn acknowledge(
-        &self,
+        &mut self,
         connector: &mut SimpleCanalConnector,
         batch: BatchId,
     ) -> Result<(), CanalError> {
-        if self.context.lease().check().is_err() {
+        if self.acknowledged >= Some(batch) || self.context.lease().check().is_err() {
             return Ok(());
         }
         self.context.hook().at(Point::BetweenCheckAndAck);
-        connector.ack(batch).await
+        connector.ack(batch).await?;
+        self.acknowledged = Some(batch);
+        Ok(())
     }
 
     async fn tell(&self, what: Fetched) {

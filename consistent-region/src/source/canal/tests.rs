@@ -270,6 +270,21 @@ fn a_fall_back_to_the_oldest_retained_cut_loses_nothing() {
 }
 
 #[test]
+fn a_batch_is_acknowledged_once_however_many_cuts_come_before_the_server_has_confirmed_it() {
+    local(async {
+        let server = server(64);
+        let mut played = Played::start(&server, 64);
+        played.until(|played| played.rows.len() >= 3).await.unwrap();
+        // nothing is awaited between them: the task that acknowledges has no turn
+        for _ in 0..5 {
+            played.cut();
+        }
+        assert!(played.until(|_| false).await.unwrap(), "no reset is needed");
+        assert_eq!(played.rows, (1..=ROWS).collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn a_buffer_smaller_than_the_job_does_not_stop_it() {
     local(async {
         let server = server(64);
