@@ -82,7 +82,7 @@ impl Run {
         let disk = stage::disk(&options, &folders).await;
         stage::forward(&options, &network).await?;
         stage::create_table(&options).await?;
-        stage::write_job(&options, &network, &folders)?;
+        stage::write_job(&options, &network, &folders).await?;
         let possible = |kind: &Kind| match kind.need() {
             Need::Nothing => true,
             Need::Network => network.can_be_cut(),

@@ -83,7 +83,7 @@ fn table() -> TableName {
 }
 
 /// Writes what the processes of the job and the judge must know.
-pub(crate) fn write_job(
+pub(crate) async fn write_job(
     options: &Options,
     network: &Network,
     folders: &Folders,
@@ -110,8 +110,9 @@ pub(crate) fn write_job(
         zookeeper_root: "/lockkeeper/chaos".to_owned(),
         sabotage: options.sabotage,
     };
-    job.make_store()?;
     job.write()?;
+    // on a thread of its own: it waits for Redis, and the way there is this program's
+    tokio::task::spawn_blocking(move || job.make_store()).await??;
     let truth = Truth::Sql {
         url: url(options),
         table: table(),
