@@ -13,6 +13,7 @@
 //! - [`store`]: where checkpoint objects lie; [`manifest`]: what makes a set of them one cut
 //! - [`archive`]: a store as a person looks at it from outside
 //! - [`coordinator`]: what decides when to drain, what is complete, what to go back to
+//! - [`admin`]: what an operator asks of a running region, as an endpoint
 //! - [`link`]: how coordinator and workers reach each other
 //! - [`process`]: how the death of a worker's process is proved, and who starts it
 //! - [`point`]: where tests kill and stop processes; `testing` (feature `testing`): operators for tests
@@ -20,6 +21,7 @@
 //! Words and rules follow IBM Streams' consistent regions; where this crate differs on purpose,
 //! the place says so.
 
+pub mod admin;
 pub mod archive;
 pub mod coordinator;
 pub mod graph;

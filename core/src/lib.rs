@@ -47,6 +47,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`address`] | where an endpoint lives |
+//! | [`admin`] | what an operator asks of a service (feature `macros`) |
 //! | [`codec`] | how messages are written |
 //! | [`context`] | what a handler can know about its call |
 //! | [`dead_letter`] | what was not handled |
@@ -71,6 +72,10 @@
 //! Not for fire-and-forget work that may be lost without a trace, and not for streams of millions
 //! of small values a second: an actix mailbox or a channel is nearer to those.
 
+// the derive names this crate as others know it
+#[cfg(feature = "macros")]
+extern crate self as lockkeeper_core;
+
 #[cfg(feature = "macros")]
 pub use lockkeeper_core_macros::RpcEndpoint;
 
@@ -88,6 +93,8 @@ pub use crate::{
 };
 
 pub mod address;
+#[cfg(feature = "macros")]
+pub mod admin;
 pub mod codec;
 pub mod context;
 pub mod dead_letter;

@@ -59,10 +59,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("listening on {}", server.addrs()[0]);
         server.run().await?;
     } else {
+        let mut terminate = signal(SignalKind::terminate())?;
         let counter = service.start_server("counter", Counter::default()).await?;
         counter.start().await?;
         println!("listening on {}", counter.address());
-        signal(SignalKind::terminate())?.recv().await;
+        terminate.recv().await;
     }
     Ok(service.terminate().await?)
 }

@@ -2,9 +2,11 @@
 
 pub mod counter;
 pub mod leader;
+pub mod lockkeeper;
 pub mod orders;
 pub mod region;
 pub mod region_worker;
+pub mod signals;
 pub mod tail;
 pub mod to_kafka;
 pub mod word_count;

@@ -1,7 +1,7 @@
 //! The store of a consistent region on the command line: what `lockkeeper-region` does.
 
 pub(crate) mod place;
-mod text;
+pub(crate) mod text;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

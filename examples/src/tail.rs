@@ -16,6 +16,8 @@ use lockkeeper_canal::{
     Filter, Message,
 };
 
+use crate::signals::Signals;
+
 /// The environment variable with the Canal server's password: it is never an argument, which
 /// everybody on the machine could read.
 pub const PASSWORD_VARIABLE: &str = "CANAL_PASSWORD";
@@ -80,11 +82,12 @@ pub enum Format {
     Table,
 }
 
-/// Prints changes until the limit, Ctrl-C, or an error that trying again does not repair.
+/// Prints changes until the limit, SIGTERM or Ctrl-C, or an error that trying again does not repair.
 ///
 /// # Errors
 /// What the connection says, with what was tried; what writing says, except a closed pipe.
 pub async fn run(options: &Options, output: &mut impl Write) -> anyhow::Result<()> {
+    let mut signals = Signals::take()?;
     let embedded = options
         .embedded
         .then(|| embedded::start(&options.destination));
@@ -92,10 +95,13 @@ pub async fn run(options: &Options, output: &mut impl Write) -> anyhow::Result<(
         .transpose()
         .context("starting the embedded server")?;
     let address = embedded.as_ref().map(|server| server.address().to_string());
-    let mut connector = connector(options, address).await?;
+    let mut connector = tokio::select! {
+        connected = connector(options, address) => connected?,
+        () = signals.next() => return Ok(()),
+    };
     let ended = tokio::select! {
         ended = follow(options, &mut connector, output) => ended,
-        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Into::into),
+        () = signals.next() => Ok(()),
     };
     connector.disconnect().await;
     ended

@@ -16,9 +16,9 @@ use lockkeeper_canal::{
     CanalConnector, CanalConnectorBuilder, CanalConnectorSettings, ClientIdentity, ConnectorEnd,
     Filter, Stop, WaitForEnd,
 };
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
+use crate::signals::Signals;
 use crate::tail::{PASSWORD_VARIABLE, embedded};
 use printer::Printer;
 
@@ -117,6 +117,7 @@ async fn forward(
     producer: impl MqProducer,
     done: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
+    let mut signals = Signals::take()?;
     let mut routing = MqRouting::to(&options.topic).with_partition_hash(&options.partition_hash)?;
     if let Some(rules) = &options.dynamic_topic {
         routing = routing.with_dynamic_topic(rules)?;
@@ -146,15 +147,10 @@ async fn forward(
         .with_reconnect_limit(None)
         .with_back_off(Duration::from_millis(100), Duration::from_secs(10));
     let connector = CanalConnector::new(builder.build()?, settings, forwarder.recipient())?.start();
-    let (mut terminated, mut interrupted) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
     let end = tokio::select! {
         end = connector.send(WaitForEnd) => end,
         () = done => connector.send(Stop).await,
-        _ = terminated.recv() => connector.send(Stop).await,
-        _ = interrupted.recv() => connector.send(Stop).await,
+        () = signals.next() => connector.send(Stop).await,
     };
     match end? {
         ConnectorEnd::Failed(error) => Err(error.into()),

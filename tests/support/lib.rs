@@ -12,6 +12,7 @@ mod pages {
     pages! {
         Readme = "README.md";
         Canal = "docs/canal.md";
+        Lockkeeper = "docs/lockkeeper.md";
         SecondProcess = "docs/start/second-process.md";
         JavaCanal = "docs/start/java-canal.md";
         RegionStart = "docs/start/region.md";

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::record::{Entry, Record, Retained};
 use super::status::RegionEvent;
 use crate::manifest::{Manifest, RestorePoint};
@@ -66,6 +68,8 @@ pub(crate) enum Event {
     /// The answer to [`Action::KeepSavepoint`].
     SavepointKept {
         request: RequestId,
+        name: String,
+        seq: u64,
         outcome: Result<(), CommandRefused>,
     },
     RestoreRequested {
@@ -166,7 +170,7 @@ pub(crate) enum Action {
 }
 
 /// Why a command is not carried out.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandRefused {
     /// The region is in its failed state: only a forced reset takes it up again.

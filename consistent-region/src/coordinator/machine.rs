@@ -235,8 +235,18 @@ impl Machine {
                 name,
                 stop,
             } => self.savepoint_requested(now, request, name, stop),
-            Event::SavepointKept { request, outcome }
-            | Event::SavepointRemoved { request, outcome } => self.answer(request, outcome),
+            Event::SavepointKept {
+                request,
+                name,
+                seq,
+                outcome,
+            } => {
+                if outcome.is_ok() {
+                    self.tell(RegionEvent::SavepointKept { name, seq });
+                }
+                self.answer(request, outcome);
+            }
+            Event::SavepointRemoved { request, outcome } => self.answer(request, outcome),
             Event::RestoreRequested { request, name } => self.restore_requested(request, name),
             Event::SavepointFound {
                 request,

@@ -80,7 +80,12 @@ async fn carry_out(
             }
             Action::KeepSavepoint { request, name, cut } => {
                 let outcome = publisher.keep_savepoint(&name, &cut);
-                Written::Event(Box::new(Event::SavepointKept { request, outcome }))
+                Written::Event(Box::new(Event::SavepointKept {
+                    request,
+                    name,
+                    seq: cut.seq,
+                    outcome,
+                }))
             }
             Action::FindSavepoint { request, name } => {
                 let found = publisher.find_savepoint(&name);

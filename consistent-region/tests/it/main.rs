@@ -1,6 +1,7 @@
 //! Whole regions: a coordinator, workers, operators and a store, as a user puts them together.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod admin;
 mod archive;
 #[cfg(feature = "canal")]
 mod canal;

@@ -5,8 +5,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use lockkeeper_core::prelude::*;
 use lockkeeper_examples::counter::{Add, Counter, CounterGateway};
+use lockkeeper_examples::signals::Signals;
 use lockkeeper_remote::RemoteBuilderExt;
-use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Parser)]
 #[command(about = "A counter and who adds to it, in two processes")]
@@ -43,15 +43,12 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(listen: &str) -> anyhow::Result<()> {
+    let mut signals = Signals::take()?;
     let service = RpcService::builder().bind(listen).start().await?;
     let server = service.start_server("counter", Counter::default()).await?;
     server.start().await?;
     println!("serving {}", server.address());
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-    }
+    signals.next().await;
     // The endpoint first, with what it has to finish; then the connections.
     service.terminate().await?;
     Ok(())

@@ -14,6 +14,7 @@ use tokio::io::AsyncReadExt;
 use super::counter::{Counter, Leading, Present};
 use super::options::PlaceOptions;
 use super::place::{self, Driver};
+use crate::signals::Signals;
 
 /// The component that is led.
 pub const COMPONENT: &str = "counter";
@@ -23,6 +24,8 @@ pub const COMPONENT: &str = "counter";
 /// # Errors
 /// What keeps it from contending.
 pub async fn run(number: u32, options: &PlaceOptions) -> anyhow::Result<()> {
+    // A signal to the whole group of processes is for the parent: what is never looked at is ignored.
+    let _ignored = Signals::take()?;
     let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
     let present = Present::default();
     let counter = Counter {

@@ -16,6 +16,7 @@ use super::counter::{Count, Counted, CounterGateway};
 use super::node::COMPONENT;
 use super::options::{DriverName, Options, PlaceOptions};
 use super::place::Driver;
+use crate::signals::Signals;
 
 const PROCESSES: u32 = 3;
 
@@ -54,15 +55,30 @@ fn complete(place: &mut PlaceOptions) -> anyhow::Result<Option<std::path::PathBu
 }
 
 async fn count(options: &Options) -> anyhow::Result<()> {
+    let mut signals = Signals::take()?;
     let mut processes = Processes::start(&options.place)?;
     let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
     let retrievals = LeaderRetrievalService::new(Driver::new(&options.place)?);
     let retrieval = retrievals.retrieve(ComponentId::new(COMPONENT)?)?;
     let counter = LeaderGateway::<CounterGateway>::new(service.clone(), retrieval);
+    tokio::select! {
+        counted = count_calls(options, &counter, &mut processes) => counted?,
+        () = signals.next() => println!("stopped by a signal"),
+    }
+    processes.end().await?;
+    service.terminate().await?;
+    Ok(())
+}
+
+async fn count_calls(
+    options: &Options,
+    counter: &LeaderGateway<CounterGateway>,
+    processes: &mut Processes,
+) -> anyhow::Result<()> {
     let mut last: Option<Counted> = None;
     let mut killed = 0;
     for request in 1..=options.calls {
-        let counted = call(&counter, request, patience(&options.place)).await?;
+        let counted = call(counter, request, patience(&options.place)).await?;
         ensure!(
             counted.value == request,
             "counted {} with call {request}",
@@ -94,8 +110,6 @@ async fn count(options: &Options) -> anyhow::Result<()> {
         "counter {} after {} calls, {killed} leaders killed",
         options.calls, options.calls
     );
-    processes.end().await?;
-    service.terminate().await?;
     Ok(())
 }
 
@@ -161,8 +175,9 @@ impl Processes {
 
     /// SIGKILL, and a new one in its place.
     async fn kill(&mut self, number: u32) -> anyhow::Result<()> {
-        let child = self.running.get_mut(&number);
-        let child = child.with_context(|| format!("there is no process {number}"))?;
+        // no longer among those that must end well, also if a signal comes in between
+        let child = self.running.remove(&number);
+        let mut child = child.with_context(|| format!("there is no process {number}"))?;
         child.kill().await?;
         self.start_one(number)
     }

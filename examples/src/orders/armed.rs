@@ -1,5 +1,5 @@
 //! What a process of the cluster is told on its standard input: to kill or stop itself at a named
-//! point, or to end the region with a final cut.
+//! point, to end the region with a final cut, or to end itself.
 //!
 //! Several processes can be armed with the same order; the one that first creates the order's token
 //! file carries it out, the others go on.
@@ -24,6 +24,8 @@ pub enum Order {
     Arm(Arm),
     /// Take a final cut and end the region; it can be started again from there.
     Finish,
+    /// Close your endpoints and end: the region has ended.
+    End,
     /// Do something with a part of the process, and tell what came of it.
     Act(Act),
 }
@@ -64,6 +66,8 @@ pub struct Orders {
     pub finish: watch::Receiver<bool>,
     /// What is to be done with parts of the process.
     pub acts: mpsc::UnboundedReceiver<Act>,
+    /// Becomes true when the process is to end.
+    pub end: watch::Receiver<bool>,
 }
 
 /// Begins to read orders. `extra` sees every point that the hook sees.
@@ -72,6 +76,7 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
     let orders = Arc::clone(&armed);
     let (finish_sender, finish) = watch::channel(false);
     let (act_sender, acts) = mpsc::unbounded_channel();
+    let (end_sender, end) = watch::channel(false);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };
@@ -82,6 +87,9 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
                 Ok(Order::Act(act)) => {
                     // A process that tells nothing does nothing.
                     let _ = act_sender.send(act);
+                }
+                Ok(Order::End) => {
+                    end_sender.send_replace(true);
                 }
                 Ok(Order::Arm(order)) => match order.point.parse() {
                     Ok(point) => *lock(&orders) = Some((point, order)),
@@ -107,7 +115,12 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
             None => {}
         }
     });
-    Orders { hook, finish, acts }
+    Orders {
+        hook,
+        finish,
+        acts,
+        end,
+    }
 }
 
 fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(Point, Arm)>> {

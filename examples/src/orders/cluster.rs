@@ -10,7 +10,6 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::armed::{Arm, Order};
@@ -19,6 +18,7 @@ use super::outcome::Measured;
 use super::overview::{Overview, Wish};
 use super::report::Report;
 use super::run::node_environment;
+use crate::signals::Signals;
 
 /// A process of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,6 +62,11 @@ const STUCK_AFTER: Duration = Duration::from_secs(120);
 const STOP_FOR: Duration = Duration::from_secs(6);
 /// How often a process may end by itself before the run is given up.
 const MOST_CRASHES: u32 = 20;
+/// How long a final cut that a signal or an operator wants may take: less than what systemd and
+/// Kubernetes give a program that is to end.
+const FINAL_CUT: Duration = Duration::from_secs(50);
+/// How long the processes may take to close their endpoints.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// A process that runs.
 struct Node {
@@ -86,7 +91,8 @@ pub struct Cluster {
     armed: Option<Kill>,
     kills: u64,
     crashes: u32,
-    finishing: bool,
+    /// Since when a final cut is wanted.
+    finishing: Option<tokio::time::Instant>,
     measured: Measured,
     overview: Option<Overview>,
     /// What the overview's processes are to be asked.
@@ -110,7 +116,8 @@ pub enum End {
     Completed,
     /// The region failed, and why.
     Failed(String),
-    /// With a final cut, because a signal asked for it: the job goes on when it is started again.
+    /// With a final cut, because a signal or an operator asked for it: the job goes on when it is
+    /// started again.
     Interrupted,
 }
 
@@ -143,7 +150,7 @@ impl Cluster {
             armed: None,
             kills: 0,
             crashes: 0,
-            finishing: false,
+            finishing: None,
             measured: Measured::default(),
             overview,
             wishes,
@@ -209,30 +216,34 @@ impl Cluster {
         mut every_second: impl FnMut(&Measured),
     ) -> anyhow::Result<(End, Measured)> {
         let mut second = tokio::time::interval(Duration::from_secs(1));
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut signals = Signals::take()?;
         let mut progress = ((0, 0), tokio::time::Instant::now());
         loop {
             tokio::select! {
                 Some(event) = self.events.recv() => match event {
-                    Event::Report(_, Report::Completed) if self.finishing => {
-                        return Ok(self.finish(End::Interrupted));
+                    Event::Report(_, Report::Completed) if self.finishing.is_some() => {
+                        return Ok(self.finish(End::Interrupted).await);
                     }
-                    Event::Report(_, Report::Completed) => return Ok(self.finish(End::Completed)),
+                    Event::Report(_, Report::Completed) => {
+                        return Ok(self.finish(End::Completed).await);
+                    }
                     Event::Report(_, Report::Failed { reason }) => {
-                        return Ok(self.finish(End::Failed(reason)));
+                        return Ok(self.finish(End::Failed(reason)).await);
                     }
+                    Event::Report(_, Report::StopAsked) => self.wind_down().await,
                     Event::Report(node, report) => {
                         reported(&report);
                         self.take(&node, &report);
                     }
-                    Event::Ended(node, status) => self.restart(node, &status)?,
+                    Event::Ended(node, status) => self.restart(node, &status).await?,
                 },
                 Some(wish) = self.wishes.recv() => self.pass_on(&wish).await,
-                _ = terminate.recv() => self.wind_down().await?,
-                _ = interrupt.recv() => self.wind_down().await?,
+                () = signals.next() => self.signalled().await?,
                 _ = second.tick() => {
                     every_second(&self.measured);
+                    if self.finishing.is_some_and(|since| since.elapsed() > FINAL_CUT) {
+                        bail!("there was no final cut within {FINAL_CUT:?}; the job goes on from its last cut");
+                    }
                     let mark = (self.measured.processed(), self.measured.last_cut());
                     if mark != progress.0 {
                         progress = (mark, tokio::time::Instant::now());
@@ -250,16 +261,34 @@ impl Cluster {
     }
 
     /// Asks for a final cut; the second time gives up at once.
-    async fn wind_down(&mut self) -> anyhow::Result<()> {
-        if std::mem::replace(&mut self.finishing, true) {
+    async fn signalled(&mut self) -> anyhow::Result<()> {
+        if self.finishing.is_some() {
             bail!("ended at once, by a second signal; the job goes on from its last cut");
         }
-        self.plan = Vec::new().into_iter();
-        self.tell_all(&Order::Finish).await;
+        self.wind_down().await;
         Ok(())
     }
 
-    fn finish(self, end: End) -> (End, Measured) {
+    /// Asks for a final cut, whoever leads until it is there.
+    async fn wind_down(&mut self) {
+        self.finishing.get_or_insert_with(tokio::time::Instant::now);
+        self.plan = Vec::new().into_iter();
+        self.tell_all(&Order::Finish).await;
+    }
+
+    /// The region has ended, and its processes do; one that does not in time is killed.
+    async fn finish(mut self, end: End) -> (End, Measured) {
+        self.tell_all(&Order::End).await;
+        let closing = async {
+            while !self.nodes.is_empty() {
+                if let Some(Event::Ended(node, _)) = self.events.recv().await {
+                    self.nodes.remove(&node);
+                }
+            }
+        };
+        if tokio::time::timeout(CLOSING, closing).await.is_err() {
+            tracing::warn!(nodes = ?self.nodes.keys(), "not closed in time, killed");
+        }
         (end, self.measured)
     }
 
@@ -341,22 +370,18 @@ impl Cluster {
     }
 
     async fn tell_all(&mut self, order: &Order) {
-        let Ok(mut line) = serde_json::to_string(order) else {
-            return;
-        };
-        line.push('\n');
         for node in self.nodes.values_mut() {
-            // a process that has just ended is started again; others have the order
-            let _ = node.stdin.write_all(line.as_bytes()).await;
+            node.tell(order).await;
         }
     }
 
-    fn restart(&mut self, node: NodeName, status: &io::Result<ExitStatus>) -> anyhow::Result<()> {
+    async fn restart(
+        &mut self,
+        node: NodeName,
+        status: &io::Result<ExitStatus>,
+    ) -> anyhow::Result<()> {
         if let Some(overview) = &self.overview {
             overview.ended(&node.to_string(), status.as_ref().ok().copied());
-        }
-        if self.finishing {
-            return Ok(());
         }
         use std::os::unix::process::ExitStatusExt;
         let killed = status
@@ -369,7 +394,25 @@ impl Cluster {
                 bail!("{node} ended by itself, the last of {MOST_CRASHES} such ends; see its log");
             }
         }
-        self.spawn(node)
+        self.spawn(node.clone())?;
+        // without it the final cut would not come: its instances have to be somewhere
+        if self.finishing.is_some()
+            && let Some(node) = self.nodes.get_mut(&node)
+        {
+            node.tell(&Order::Finish).await;
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    async fn tell(&mut self, order: &Order) {
+        let Ok(mut line) = serde_json::to_string(order) else {
+            return;
+        };
+        line.push('\n');
+        // a process that has just ended is started again; others have the order
+        let _ = self.stdin.write_all(line.as_bytes()).await;
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use lockkeeper_consistent_region::admin::RegionAdmin;
 use lockkeeper_consistent_region::coordinator::{
     CoordinatorHandle, CoordinatorSettings, ElectedCoordinator, RegionCoordinator, RegionEvent,
     Shape,
@@ -16,6 +17,7 @@ use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::store::CheckpointStore;
 use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
 use lockkeeper_core::RpcService;
+use lockkeeper_core::admin::ServiceAdmin;
 use lockkeeper_core::status::{StatusRegistry, StatusSource};
 use lockkeeper_fencing::FencingToken;
 use lockkeeper_fencing::election::{
@@ -32,6 +34,7 @@ use super::cluster::Role;
 use super::job::{Election, Job};
 use super::relay::Relay;
 use super::report::{Report, now_ms, now_ns};
+use crate::signals::Signals;
 
 /// How long a worker may act without an answer of the coordinator.
 const LEASE: Duration = Duration::from_secs(2);
@@ -45,12 +48,15 @@ const REPORT_TENURE_EVERY: Duration = Duration::from_millis(20);
 /// How long a worker's call to the coordinator may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs one process of the job in `data` until it is killed or the region has ended. With `status` it
-/// tells how it is.
+/// Runs one process of the job in `data` until it is killed or told to end, which it is when the
+/// region has ended. With `status` it tells how it is.
 ///
 /// # Errors
 /// When the job can't be read or a part of the process can't be started.
 pub async fn run(data: &Path, place: &Place) -> anyhow::Result<()> {
+    // A signal to the whole group of processes is for the one that started them, which tells the
+    // others when: what is never looked at is ignored.
+    let _ignored = Signals::take()?;
     let node = Node::read(data, place)?;
     match place.role {
         Role::Alone => node.alone(place.number).await,
@@ -82,6 +88,7 @@ struct Node {
     store: Arc<dyn CheckpointStore>,
     hook: Hook,
     finish: watch::Receiver<bool>,
+    end: watch::Receiver<bool>,
     /// What is to be done with parts of this process, if it is to tell how they are.
     acts: Option<mpsc::UnboundedReceiver<Act>>,
 }
@@ -89,13 +96,19 @@ struct Node {
 impl Node {
     fn read(data: &Path, place: &Place) -> anyhow::Result<Self> {
         let job = Job::read(data).context("job.json")?;
-        let Orders { hook, finish, acts } = armed::read_orders(armed::report_source());
+        let Orders {
+            hook,
+            finish,
+            end,
+            acts,
+        } = armed::read_orders(armed::report_source());
         Ok(Self {
             region: job.graph()?,
             store: job.open_store()?,
             host: place.host,
             hook,
             finish,
+            end,
             acts: place.status.then_some(acts),
             job,
         })
@@ -158,7 +171,12 @@ impl Node {
         if report_tenure {
             actix_rt::spawn(report_leading(coordinator.token(), election));
         }
-        coordinate(coordinator.handle(), self.finish).await
+        serve_operators(RegionAdmin::elected(&coordinator), &service).await?;
+        coordinate(coordinator.handle(), self.finish, self.end).await?;
+        service.terminate().await?;
+        coordinator.close().await?;
+        elections.close().await;
+        Ok(())
     }
 
     /// Runs operators for whoever leads.
@@ -175,26 +193,43 @@ impl Node {
         config.hook = self.hook;
         let mut worker =
             RegionWorker::start_remote(self.region, self.store, link, &service, config).await?;
-        match worker.ended().await {
-            WorkerEnd::RegionEnded => std::future::pending().await,
-            end => anyhow::bail!("the worker has ended: {end:?}"),
+        ServiceAdmin::serve(&service).await?;
+        let mut end = self.end;
+        tokio::select! {
+            ended = worker.ended() => match ended {
+                WorkerEnd::RegionEnded => told(&mut end).await,
+                ended => anyhow::bail!("the worker has ended: {ended:?}"),
+            },
+            () = told(&mut end) => {
+                worker.stop();
+                worker.ended().await;
+            }
         }
+        Ok(service.terminate().await?)
     }
 
     /// Coordinator and operators in one process.
     async fn alone(mut self, number: u16) -> anyhow::Result<()> {
+        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
         let coordinator = RegionCoordinator::start_local(
             self.settings(),
             Arc::clone(&self.store),
             self.hook.clone(),
         )?;
-        let registry = StatusRegistry::default();
-        let _told = self.tell(&registry, [coordinator.status_source(&self.region)]);
+        let _told = self.tell(
+            service.status(),
+            [coordinator.status_source(&self.region)],
+        );
         let (link, inbox) = coordinator.way().connect();
         let mut config = WorkerConfig::new(format!("worker-{number}"));
         config.hook = self.hook;
-        let _worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
-        coordinate(&coordinator, self.finish).await
+        let worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
+        serve_operators(RegionAdmin::new(coordinator.clone()), &service).await?;
+        coordinate(&coordinator, self.finish, self.end).await?;
+        service.terminate().await?;
+        worker.stop();
+        coordinator.halt().await;
+        Ok(())
     }
 }
 
@@ -216,22 +251,44 @@ async fn report_leading(token: watch::Receiver<Option<FencingToken>>, election: 
     }
 }
 
-/// Passes on what happens to the region until it has ended, and ends it when that is wanted.
-async fn coordinate(
-    coordinator: &CoordinatorHandle,
-    mut finish: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    tokio::select! {
-        ended = report_events(coordinator) => ended,
-        never = finish_when_leading(coordinator, &mut finish) => never,
+/// What `lockkeeper` talks to.
+async fn serve_operators(admin: RegionAdmin, service: &RpcService) -> anyhow::Result<()> {
+    ServiceAdmin::serve(service).await?;
+    let admin = admin.before_stop(|| Report::StopAsked.write());
+    let address = admin.serve(service).await?.address().to_string();
+    Report::Admin { address }.write();
+    Ok(())
+}
+
+/// Waits until that is wanted. An order that can't come any more is none: the process ends with
+/// who gives them.
+async fn told(wanted: &mut watch::Receiver<bool>) {
+    if wanted.wait_for(|wanted| *wanted).await.is_err() {
+        std::future::pending().await
     }
 }
 
-/// Ends the region once that is wanted, while this coordinator leads; never returns.
-async fn finish_when_leading(
+/// Passes on what happens to the region, and ends it when that is wanted, until this process is
+/// to end.
+async fn coordinate(
     coordinator: &CoordinatorHandle,
-    finish: &mut watch::Receiver<bool>,
+    mut finish: watch::Receiver<bool>,
+    mut end: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let reported = async {
+        report_events(coordinator).await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = told(&mut end) => {}
+        () = reported => {}
+        () = finish_when_leading(coordinator, &mut finish) => {}
+    }
+    Ok(())
+}
+
+/// Ends the region once that is wanted, while this coordinator leads; never returns.
+async fn finish_when_leading(coordinator: &CoordinatorHandle, finish: &mut watch::Receiver<bool>) {
     if finish.wait_for(|wanted| *wanted).await.is_ok() {
         let mut status = coordinator.watch();
         // a standby that takes over meanwhile has the wish too
@@ -245,14 +302,14 @@ async fn finish_when_leading(
 }
 
 /// Passes on what happens to the region until it has ended.
-async fn report_events(coordinator: &CoordinatorHandle) -> anyhow::Result<()> {
+async fn report_events(coordinator: &CoordinatorHandle) {
     let mut events = coordinator.events();
     let mut led = 0;
     loop {
         let event = match events.recv().await {
             Ok(event) => event,
             Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
-            Err(tokio::sync::broadcast::error::RecvError::Closed) => return Ok(()),
+            Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
         };
         let term = coordinator.status().term;
         if term > led {
@@ -270,8 +327,7 @@ async fn report_events(coordinator: &CoordinatorHandle) -> anyhow::Result<()> {
             RegionEvent::ResetBegun { reason, .. } => Report::Reset { at, reason }.write(),
             RegionEvent::Failed { reason } => Report::Failed { reason }.write(),
             RegionEvent::Completed { .. } => {
-                Report::Completed.write();
-                return Ok(());
+                return Report::Completed.write();
             }
             event => tracing::info!(?event, "region"),
         }

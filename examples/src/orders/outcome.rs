@@ -121,6 +121,8 @@ impl Measured {
             | Report::Leads { .. }
             | Report::Kill { .. }
             | Report::Stop { .. }
+            | Report::Admin { .. }
+            | Report::StopAsked
             | Report::Completed
             | Report::Failed { .. } => {}
         }

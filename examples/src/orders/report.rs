@@ -73,6 +73,13 @@ pub enum Report {
         /// Where.
         point: String,
     },
+    /// Operators reach the region here; whether this process leads it or not.
+    Admin {
+        /// The address of its admin endpoint.
+        address: String,
+    },
+    /// An operator wants the region to stop: its end is not the source's own.
+    StopAsked,
     /// The region has ended with its last cut.
     Completed,
     /// How the parts of the process are.

@@ -296,16 +296,25 @@ fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
     })
 }
 
-/// Tells on standard output when rows may be written, and of each cut.
+/// Tells on standard output when rows may be written, where operators reach the job, and of each
+/// cut.
 fn announce(job: Job) -> impl FnMut(&Report) {
-    let mut ready = false;
+    let (mut ready, mut early) = (false, Vec::new());
     move |report| match report {
         Report::Leader { .. } => {
             if let Err(error) = job.remember_that_it_ran() {
                 tracing::warn!(%error, "a loss of the checkpoints may go unnoticed");
             }
         }
-        Report::Subscribed if !std::mem::replace(&mut ready, true) => println!("ready"),
+        Report::Subscribed if !std::mem::replace(&mut ready, true) => {
+            println!("ready");
+            early
+                .drain(..)
+                .for_each(|address| println!("admin {address}"));
+        }
+        // `ready` is the first line, whoever is faster
+        Report::Admin { address } if !ready => early.push(address.clone()),
+        Report::Admin { address } => println!("admin {address}"),
         Report::Cut { seq, .. } => println!("cut {seq}"),
         _ => {}
     }

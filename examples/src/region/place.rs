@@ -7,7 +7,7 @@ use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
 
 /// Opens the store at a folder or URL to look at it. A folder must be one already: a wrong path is
 /// not made into an empty store.
-pub(super) fn open(place: &str) -> Result<Arc<dyn CheckpointStore>, String> {
+pub(crate) fn open(place: &str) -> Result<Arc<dyn CheckpointStore>, String> {
     // A look need not be durable.
     open_with(place, false)
 }

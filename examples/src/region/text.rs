@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use lockkeeper_consistent_region::archive::{CutSummary, CutVerdict, Overview};
 use lockkeeper_consistent_region::manifest::{Manifest, ObjectRecord};
 
-pub(super) fn overview(to: &mut dyn Write, overview: &Overview, objects: bool) -> io::Result<()> {
+pub(crate) fn overview(to: &mut dyn Write, overview: &Overview, objects: bool) -> io::Result<()> {
     let record = &overview.record;
     writeln!(to, "store      {}", overview.location)?;
     writeln!(
@@ -144,7 +144,7 @@ fn names(to: &mut dyn Write, title: &str, names: &[String]) -> io::Result<()> {
     names.iter().try_for_each(|name| writeln!(to, "  {name}"))
 }
 
-pub(super) fn verdicts(to: &mut dyn Write, verdicts: &[CutVerdict]) -> io::Result<()> {
+pub(crate) fn verdicts(to: &mut dyn Write, verdicts: &[CutVerdict]) -> io::Result<()> {
     for verdict in verdicts {
         let name = match &verdict.savepoint {
             Some(name) => format!("savepoint {name:?}"),

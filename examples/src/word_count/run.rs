@@ -15,12 +15,12 @@ use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
 use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::graph::graph;
 use super::options::Options;
 use super::output::{Table, differences, plain_count, result};
+use crate::signals::Signals;
 
 /// How counting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,7 @@ fn folder(options: &Options) -> anyhow::Result<PathBuf> {
 
 /// Coordinator and operators in this process, until the file is counted or a signal comes.
 async fn count(options: &Options, data: &Path) -> anyhow::Result<End> {
+    let mut signals = Signals::take()?;
     let (file, out) = (options.file.clone(), data.join("out"));
     let (lines_per_cut, is_followed) = (options.lines_per_cut, options.follow);
     let region = graph(file, lines_per_cut, is_followed, options.width, &out)?;
@@ -86,7 +87,7 @@ async fn count(options: &Options, data: &Path) -> anyhow::Result<End> {
         .collect();
     let (link, inbox) = coordinator.way().connect();
     let mut worker = RegionWorker::start(region, store, Arc::new(link), inbox, config);
-    let end = follow(&coordinator).await?;
+    let end = follow(&coordinator, &mut signals).await?;
     worker.ended().await;
     Ok(end)
 }
@@ -106,16 +107,13 @@ async fn refuse_what_has_ended(coordinator: &CoordinatorHandle, data: &Path) -> 
 }
 
 /// Prints the cuts until the region has ended. A signal makes it end with a last cut.
-async fn follow(coordinator: &CoordinatorHandle) -> anyhow::Result<End> {
+async fn follow(coordinator: &CoordinatorHandle, signals: &mut Signals) -> anyhow::Result<End> {
     let mut events = coordinator.events();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
     let mut end = End::Counted;
     loop {
         let event = tokio::select! {
             event = events.recv() => event,
-            _ = terminate.recv(), if end == End::Counted => { end = stop(coordinator).await?; continue }
-            _ = interrupt.recv(), if end == End::Counted => { end = stop(coordinator).await?; continue }
+            () = signals.next(), if end == End::Counted => { end = stop(coordinator).await?; continue }
         };
         match event {
             Ok(RegionEvent::CutCompleted(cut)) => println!("cut {}", cut.seq),
@@ -144,8 +142,9 @@ fn dies_at(point: Point) -> Hook {
 
 /// One process for each kill, and one that counts the rest.
 async fn count_in_children(options: &Options) -> anyhow::Result<End> {
+    let mut signals = Signals::take()?;
     for point in &options.kill_points {
-        let Some(status) = wait(child(options, Some(*point))?).await? else {
+        let Some(status) = wait(child(options, Some(*point))?, &mut signals).await? else {
             return Ok(End::Stopped);
         };
         if status.signal() == Some(Signal::KILL.as_raw()) {
@@ -159,7 +158,7 @@ async fn count_in_children(options: &Options) -> anyhow::Result<End> {
             return Ok(End::Counted);
         }
     }
-    match wait(child(options, None)?).await? {
+    match wait(child(options, None)?, &mut signals).await? {
         Some(status) if status.success() => Ok(End::Counted),
         Some(status) => bail!("the process that counts has ended with {status}"),
         None => Ok(End::Stopped),
@@ -185,13 +184,13 @@ fn child(options: &Options, die_at: Option<Point>) -> anyhow::Result<Child> {
 }
 
 /// How the child ended; `None` when it was told to stop because this process was.
-async fn wait(mut child: Child) -> anyhow::Result<Option<std::process::ExitStatus>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn wait(
+    mut child: Child,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<std::process::ExitStatus>> {
     tokio::select! {
         status = child.wait() => return Ok(Some(status?)),
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = signals.next() => {}
     }
     if let Some(pid) = child
         .id()

@@ -1,17 +1,18 @@
-//! Child processes that say where they listen.
+//! Child processes that say where they listen, or how far they are.
 
 use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
-    process::{Child, ChildStdout, Command, Output, Stdio},
-    sync::mpsc::{RecvTimeoutError, Sender, channel},
-    time::Duration,
+    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
 /// An upper bound against hanging, not a measure.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Kills a process that hangs, so that whoever waits for it, or for what it says, goes on and fails.
 pub(crate) struct Watch {
@@ -88,6 +89,83 @@ impl Drop for Program {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A running program whose lines are awaited. Killed when it is dropped.
+pub(crate) struct Telling {
+    child: Child,
+    lines: Receiver<String>,
+    reader: Option<JoinHandle<()>>,
+    _watch: Watch,
+}
+
+impl Telling {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let watch = Watch::over(&child);
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (tell, lines) = channel();
+        let reader = std::thread::spawn(move || {
+            // a test that has seen enough reads no more
+            let _ = output
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| tell.send(line));
+        });
+        Self {
+            child,
+            lines,
+            reader: Some(reader),
+            _watch: watch,
+        }
+    }
+
+    /// The next line that begins with `prefix`, without it.
+    pub(crate) fn line(&mut self, prefix: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(LIMIT);
+            let line = line.unwrap_or_else(|error| panic!("no line {prefix:?}: {error}"));
+            if let Some(rest) = line.strip_prefix(prefix) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// How it ends; `None` when it does not within the limit.
+    pub(crate) fn ended(&mut self, limit: Duration) -> Option<ExitStatus> {
+        self.ended_with(limit).0
+    }
+
+    /// How it ends, and what it still said.
+    pub(crate) fn ended_with(&mut self, limit: Duration) -> (Option<ExitStatus>, Vec<String>) {
+        let (until, mut rest) = (Instant::now() + limit, Vec::new());
+        // the pipe ends with the last process that writes to it
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Timeout) => return (None, rest),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        (Some(self.child.wait().unwrap()), rest)
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
     }
 }
 

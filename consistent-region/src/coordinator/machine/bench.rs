@@ -198,11 +198,15 @@ impl Bench {
                 Action::KeepSavepoint { request, name, cut } => {
                     let taken = self.savepoints.insert(name.clone(), cut.seq).is_some();
                     let outcome = match taken {
-                        true => Err(CommandRefused::NameTaken { name }),
+                        true => Err(CommandRefused::NameTaken { name: name.clone() }),
                         false => Ok(()),
                     };
-                    self.happening
-                        .push_back(Event::SavepointKept { request, outcome });
+                    self.happening.push_back(Event::SavepointKept {
+                        request,
+                        name,
+                        seq: cut.seq,
+                        outcome,
+                    });
                 }
                 Action::FindSavepoint { request, name } => {
                     let known = self.savepoints.get(&name).copied();
