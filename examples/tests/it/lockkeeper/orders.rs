@@ -26,6 +26,23 @@ fn region(address: &str, arguments: &[&str]) -> Ran {
     lockkeeper(all.chain(arguments.iter().copied()))
 }
 
+/// Asks again if the region was set back or changed its leader meanwhile, as it does where processes
+/// stand still beyond their leases: on a machine that is busy with other tests.
+fn done(address: &str, arguments: &[&str]) -> Value {
+    for _ in 0..100 {
+        let ran = region(address, arguments);
+        let is_passing = [
+            "came to nothing",
+            "led no longer",
+            "nobody who was asked leads",
+        ];
+        if ran.code == Some(0) || !is_passing.iter().any(|text| ran.errors.contains(text)) {
+            return ran.done().json();
+        }
+    }
+    panic!("{arguments:?} is never done");
+}
+
 fn status(address: &str) -> Value {
     region(address, &["status"]).json()
 }
@@ -122,13 +139,13 @@ fn a_running_orders_is_looked_at_cut_saved_set_back_and_stopped() {
     region(standby, &["cut"]).fails(1, "nobody who was asked leads");
 
     // cut
-    let cut = number(&region(&both, &["cut"]).done().json()["cut"]);
+    let cut = number(&done(&both, &["cut"])["cut"]);
     let completed = number(&status(&both)["status"]["completed"]);
     assert!(completed >= cut, "{completed} is before {cut}");
     assert!(newest_cut(&data) >= cut);
 
     // savepoint
-    region(&both, &["savepoint", "before-upgrade"]).done();
+    done(&both, &["savepoint", "before-upgrade"]);
     let object = data.join("store/objects/savepoint.before-upgrade");
     assert!(object.exists());
     region(&both, &["savepoint", "before-upgrade"]).fails(1, "already");
@@ -139,8 +156,7 @@ fn a_running_orders_is_looked_at_cut_saved_set_back_and_stopped() {
 
     // reset
     let before = number(&status(&both)["status"]["attempt"]);
-    let reset = region(&both, &["reset", "--force", "--reason", "a test"]);
-    let reset = reset.done().json();
+    let reset = done(&both, &["reset", "--force", "--reason", "a test"]);
     assert!(number(&reset["reset"]) > before, "{reset}");
     assert!(number(&reset["cut"]) >= cut, "{reset}");
     assert!(number(&status(&both)["status"]["attempt"]) > before);
@@ -204,7 +220,7 @@ fn a_running_orders_is_looked_at_cut_saved_set_back_and_stopped() {
     lockkeeper(["store", "prune", store]).fails(1, "the region is alive");
 
     // stop
-    let last = number(&region(&both, &["stop"]).done().json()["cut"]);
+    let last = number(&done(&both, &["stop"])["cut"]);
     let ended = orders.ended(LIMIT).expect("orders ends with its region");
     assert!(ended.success(), "{ended}");
     assert_eq!(newest_cut(&data), last);
@@ -218,8 +234,7 @@ fn an_orders_in_one_process_is_stopped_with_a_savepoint() {
     let data = folder.path().join("job");
     let mut orders = orders(&data, "0");
     let address = orders.line("admin ");
-    let last = region(&address, &["stop", "--savepoint", "the-end"]);
-    let last = number(&last.done().json()["cut"]);
+    let last = number(&done(&address, &["stop", "--savepoint", "the-end"])["cut"]);
     assert!(orders.ended(LIMIT).expect("it ends").success());
     assert_eq!(newest_cut(&data), last);
     assert!(data.join("store/objects/savepoint.the-end").exists());
