@@ -32,7 +32,7 @@ use crate::{
     rpc_gateway,
     server::RpcServer,
     service::RpcService,
-    status::{StatusRegistry, StatusSnapshot},
+    status::{StatusRegistry, StatusSource, StatusValue, Unit},
 };
 
 /// The name of the endpoint.
@@ -48,13 +48,64 @@ rpc_gateway! {
 #[rtype(result = "Vec<Part>")]
 pub struct GetParts;
 
-/// A part of a process, as its [`StatusSource`](crate::status::StatusSource) tells it.
+/// A part of a process, as its [`StatusSource`] tells it. Plots and graphs are left to the console.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Such as `endpoint counter`.
     pub name: String,
-    /// How it is.
-    pub snapshot: StatusSnapshot,
+    /// What it is doing, if it is one thing at a time.
+    pub state: Option<String>,
+    /// Why it can't do its work now; `None`: it can.
+    pub unready: Option<String>,
+    /// Single values.
+    pub values: Vec<PartValue>,
+    /// What there is several of.
+    pub tables: Vec<PartTable>,
+}
+
+/// A single value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartValue {
+    /// What it is.
+    pub label: String,
+    /// The value.
+    pub value: StatusValue,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// Rows, each with a value for each column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartTable {
+    /// What the rows are.
+    pub caption: String,
+    /// Label and unit of each column; the first names the row.
+    pub columns: Vec<(String, Unit)>,
+    /// The rows.
+    pub rows: Vec<Vec<StatusValue>>,
+}
+
+impl Part {
+    fn of(source: &dyn StatusSource) -> Self {
+        let snapshot = source.snapshot();
+        let facts = snapshot.facts.into_iter().map(|fact| PartValue {
+            label: fact.label,
+            value: fact.value,
+            unit: fact.unit,
+        });
+        let tables = snapshot.tables.into_iter().map(|table| PartTable {
+            caption: table.caption,
+            columns: table.columns,
+            rows: table.rows,
+        });
+        Self {
+            name: source.name(),
+            state: snapshot.state.map(|state| state.text),
+            unready: snapshot.unready,
+            values: facts.collect(),
+            tables: tables.collect(),
+        }
+    }
 }
 
 /// Answers a service's operators.
@@ -86,10 +137,6 @@ impl Handler<GetParts> for ServiceAdmin {
 
     fn handle(&mut self, _: GetParts, _: &mut Context<Self>) -> Self::Result {
         let sources = self.parts.sources();
-        let parts = sources.iter().map(|source| Part {
-            name: source.name(),
-            snapshot: source.snapshot(),
-        });
-        MessageResult(parts.collect())
+        MessageResult(sources.iter().map(|source| Part::of(&**source)).collect())
     }
 }

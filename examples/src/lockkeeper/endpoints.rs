@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lockkeeper_core::admin::{ADMIN_ENDPOINT, GetParts, Part, ServiceAdminGateway};
-use lockkeeper_core::status::StatusValue;
+use lockkeeper_core::status::{StatusValue, Unit};
 use serde_json::json;
 
 use super::Shown;
@@ -37,22 +37,44 @@ async fn ask(connection: &Connection) -> Result<Shown, Failure> {
 
 fn show(address: &str, parts: &[Part]) -> String {
     let mut text = format!("{address}\n");
+    // a String takes everything
     for part in parts {
-        // a String takes everything
-        let _ = writeln!(text, "  {}", part.name);
-        for (name, value) in &part.snapshot.values {
-            let _ = writeln!(text, "    {name:<24} {}", shown(value));
+        let state = part.state.as_deref().unwrap_or_default();
+        let _ = writeln!(text, "  {} {state}", part.name);
+        if let Some(unready) = &part.unready {
+            let _ = writeln!(text, "    NOT READY: {unready}");
+        }
+        for value in &part.values {
+            let shown = shown(&value.value, value.unit);
+            let _ = writeln!(text, "    {:<24} {shown}", value.label);
+        }
+        for table in &part.tables {
+            let _ = writeln!(text, "    {}", table.caption);
+            for row in &table.rows {
+                let cells = table.columns.iter().zip(row);
+                let cells =
+                    cells.map(|((label, unit), value)| format!("{label} {}", shown(value, *unit)));
+                let _ = writeln!(text, "      {}", cells.collect::<Vec<_>>().join(", "));
+            }
         }
     }
     text
 }
 
-fn shown(value: &StatusValue) -> String {
-    match value {
+fn shown(value: &StatusValue, unit: Unit) -> String {
+    let value = match value {
         StatusValue::Flag(flag) => flag.to_string(),
         StatusValue::Count(count) => count.to_string(),
         StatusValue::Number(number) => format!("{number:.3}"),
         StatusValue::Text(text) => text.clone(),
         other => format!("{other:?}"),
-    }
+    };
+    let unit = match unit {
+        Unit::Bytes => " bytes",
+        Unit::Seconds => " s",
+        Unit::PerSecond => " a second",
+        Unit::UnixMilliseconds => " ms since 1970",
+        _ => "",
+    };
+    value + unit
 }

@@ -216,10 +216,7 @@ impl Node {
             Arc::clone(&self.store),
             self.hook.clone(),
         )?;
-        let _told = self.tell(
-            service.status(),
-            [coordinator.status_source(&self.region)],
-        );
+        let _told = self.tell(service.status(), [coordinator.status_source(&self.region)]);
         let (link, inbox) = coordinator.way().connect();
         let mut config = WorkerConfig::new(format!("worker-{number}"));
         config.hook = self.hook;

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support;
+
 /// How it ended, and what it printed.
 struct Ran {
     code: Option<i32>,
@@ -34,10 +36,8 @@ impl Ran {
 }
 
 fn lockkeeper<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
-    let ran = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
-        .args(arguments)
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let ran = support::output(command.args(arguments));
     Ran {
         code: ran.status.code(),
         output: String::from_utf8(ran.stdout).unwrap(),
