@@ -62,6 +62,8 @@ impl Watch {
             | Report::SourceEmits { .. }
             | Report::Status { .. }
             | Report::Happened { .. }
+            | Report::Admin { .. }
+            | Report::StopAsked
             | Report::Acted { .. }
             | Report::Kill { .. }
             | Report::Stop { .. } => {}
