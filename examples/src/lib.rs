@@ -6,6 +6,7 @@ pub mod lockkeeper;
 pub mod orders;
 pub mod region;
 pub mod region_worker;
+pub mod settings;
 pub mod signals;
 pub mod tail;
 pub mod to_kafka;

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
-use lockkeeper_canal::{
-    CanalConnectorBuilder, ClientIdentity, ClusterCanalConnector, ClusterNodeAccessStrategy,
-    Filter, Message,
-};
+use lockkeeper_canal::{ClusterCanalConnector, Message};
 
+use crate::settings::Settings;
+use crate::settings::canal::CanalSettings;
 use crate::signals::Signals;
 
 /// The environment variable with the Canal server's password: it is never an argument, which
@@ -34,25 +33,28 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
                   destination misses what canal-tail gets. With --peek it all comes again afterwards."
 )]
 pub struct Options {
-    /// The Canal server, host:port; several with commas
-    #[arg(long, default_value = "127.0.0.1:11111", value_delimiter = ',')]
-    address: Vec<String>,
+    /// Settings, a TOML file (docs/tasks/settings.md); flags are above it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The Canal server, host:port; several with commas. Default: 127.0.0.1:11111
+    #[arg(long)]
+    address: Option<String>,
     /// Find the server through ZooKeeper at host:port, several with commas
     #[arg(long, value_name = "ENSEMBLE", conflicts_with = "address")]
     from_zookeeper: Option<String>,
     /// A server within this process that plays a short script: nothing has to be installed
     #[arg(long, conflicts_with_all = ["address", "from_zookeeper", "user"])]
     embedded: bool,
-    /// The destination
-    #[arg(long, default_value = "example")]
-    destination: String,
-    /// The client id, 1 to 32767
-    #[arg(long, default_value_t = 1001)]
-    client_id: u32,
+    /// The destination. Default: example
+    #[arg(long)]
+    destination: Option<String>,
+    /// The client id, 1 to 32767. Default: 1001
+    #[arg(long)]
+    client_id: Option<u32>,
     /// Regular expressions over schema.table, with commas; replaces the destination's filter for
     /// every client. Without it the filter in force is kept
     #[arg(long)]
-    filter: Option<Filter>,
+    filter: Option<String>,
     /// User at the Canal server; the password is read from CANAL_PASSWORD or --password-file
     #[arg(long)]
     user: Option<String>,
@@ -88,15 +90,16 @@ pub enum Format {
 /// What the connection says, with what was tried; what writing says, except a closed pipe.
 pub async fn run(options: &Options, output: &mut impl Write) -> anyhow::Result<()> {
     let mut signals = Signals::take()?;
+    let canal = settings(options)?;
     let embedded = options
         .embedded
-        .then(|| embedded::start(&options.destination));
+        .then(|| embedded::start(&canal.destination));
     let embedded = embedded
         .transpose()
         .context("starting the embedded server")?;
     let address = embedded.as_ref().map(|server| server.address().to_string());
     let mut connector = tokio::select! {
-        connected = connector(options, address) => connected?,
+        connected = connector(&canal, address) => connected?,
         () = signals.next() => return Ok(()),
     };
     let ended = tokio::select! {
@@ -107,45 +110,67 @@ pub async fn run(options: &Options, output: &mut impl Write) -> anyhow::Result<(
     ended
 }
 
-async fn connector(
-    options: &Options,
-    embedded: Option<String>,
-) -> anyhow::Result<ClusterCanalConnector> {
-    let identity = ClientIdentity::new(&options.destination).with_client_id(options.client_id)?;
-    let mut builder = CanalConnectorBuilder::new(identity);
-    builder = match (embedded, &options.from_zookeeper) {
-        (Some(address), _) => builder.address(address),
-        (None, Some(ensemble)) => builder.access_strategy(
-            ClusterNodeAccessStrategy::connect(ensemble, &options.destination).await?,
+/// The flags are above the file and the environment.
+fn settings(options: &Options) -> anyhow::Result<CanalSettings> {
+    let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let flags = [
+        ("canal.addresses", "--address", options.address.clone()),
+        (
+            "canal.zookeeper",
+            "--from-zookeeper",
+            options.from_zookeeper.clone(),
         ),
-        (None, None) => builder.addresses(&options.address),
-    };
-    if let Some(user) = &options.user {
-        builder = builder.credentials(user, password(options)?);
+        (
+            "canal.destination",
+            "--destination",
+            options.destination.clone(),
+        ),
+        (
+            "canal.client_id",
+            "--client-id",
+            options.client_id.map(|id| id.to_string()),
+        ),
+        ("canal.filter", "--filter", options.filter.clone()),
+        ("canal.user", "--user", options.user.clone()),
+        (
+            "canal.password_file",
+            "--password-file",
+            text(&options.password_file),
+        ),
+    ];
+    let defaults = [
+        // a person waits
+        ("canal.retry_times", "8"),
+        ("canal.retry_first", "50ms"),
+        ("canal.retry_longest", "5s"),
+    ];
+    let mut canal = Settings::of_program(&defaults, options.config.as_deref(), flags)?.canal;
+    canal.password_or(PASSWORD_VARIABLE);
+    if options.address.is_some() {
+        canal.zookeeper = None;
     }
-    let mut connector = builder
-        .retry(8, PAUSES.1, Duration::from_secs(5))
-        .build_cluster()?;
-    let from = options.from_zookeeper.as_ref();
-    connector.connect().await.with_context(|| match from {
-        Some(ensemble) => format!("connecting to the server that ZooKeeper at {ensemble} names"),
-        None => format!("connecting to {}", options.address.join(", ")),
-    })?;
-    let filter = options.filter.clone().unwrap_or_else(Filter::keep);
-    connector
-        .subscribe(&filter)
-        .await
-        .with_context(|| format!("subscribing to destination {}", options.destination))?;
-    Ok(connector)
+    Ok(canal)
 }
 
-fn password(options: &Options) -> anyhow::Result<String> {
-    let Some(file) = &options.password_file else {
-        return Ok(std::env::var(PASSWORD_VARIABLE).unwrap_or_default());
-    };
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("reading the password file {}", file.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+async fn connector(
+    canal: &CanalSettings,
+    embedded: Option<String>,
+) -> anyhow::Result<ClusterCanalConnector> {
+    let mut connector = canal.finding_builder(embedded).await?.build_cluster()?;
+    connector
+        .connect()
+        .await
+        .with_context(|| match &canal.zookeeper {
+            Some(ensemble) => {
+                format!("connecting to the server that ZooKeeper at {ensemble} names")
+            }
+            None => format!("connecting to {}", canal.addresses.join(", ")),
+        })?;
+    connector
+        .subscribe(&canal.filter()?)
+        .await
+        .with_context(|| format!("subscribing to destination {}", canal.destination))?;
+    Ok(connector)
 }
 
 async fn follow(

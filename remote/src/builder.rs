@@ -202,7 +202,7 @@ impl RemoteBuilder {
     }
 
     pub(crate) async fn listen(&self) -> Result<Bound, RpcError> {
-        self.settings.check()?;
+        self.settings.validate()?;
         if self.application.len() > MAX_APPLICATION_BYTES {
             return Err(invalid(format!(
                 "application_version has {} bytes, the limit is {MAX_APPLICATION_BYTES} bytes",

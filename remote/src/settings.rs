@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_core::{RpcError, RpcErrorKind};
+use serde::{Deserialize, Serialize};
 
 /// The largest frame limit that can be set, in bytes.
 pub const MAX_FRAME_LIMIT_BYTES: u32 = 1024 * 1024 * 1024;
@@ -17,7 +18,8 @@ pub const MIN_FRAME_LIMIT_BYTES: u32 = 64 * 1024;
 /// let settings = RemoteSettings { frame_limit_bytes: 1024 * 1024, ..RemoteSettings::default() };
 /// assert_eq!(settings.in_flight_limit, 16_384);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RemoteSettings {
     /// The largest frame in bytes, counted without its length field; a message has about 20 bytes
     /// less. The smaller of both ends' limits is used. A larger message or reply fails with
@@ -88,8 +90,11 @@ impl Default for RemoteSettings {
 }
 
 impl RemoteSettings {
-    /// Checks each value against what is possible.
-    pub(crate) fn check(&self) -> Result<(), RpcError> {
+    /// Checks each value against what is possible, as the service's start does.
+    ///
+    /// # Errors
+    /// `InvalidConfiguration`; the text begins with the setting's name and ends with its limits.
+    pub fn validate(&self) -> Result<(), RpcError> {
         let wrong = |text: String| Err(RpcError::new(RpcErrorKind::InvalidConfiguration, text));
         if !(MIN_FRAME_LIMIT_BYTES..=MAX_FRAME_LIMIT_BYTES).contains(&self.frame_limit_bytes) {
             return wrong(format!(

@@ -15,13 +15,15 @@ use std::{
 };
 
 use actix::Addr;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::{RpcEndpoint, entry::Entry, lifecycle::Gate};
 use crate::error::{RpcError, RpcErrorKind};
 
 /// How much may wait at one endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct InboxLimits {
     /// Calls and closures. Default: 16,384.
     pub messages: usize,

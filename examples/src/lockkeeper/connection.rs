@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lockkeeper_core::prelude::Unfenced;
 use lockkeeper_core::{EndpointId, Gateway, RpcAddress, RpcError, RpcGateway, RpcService};
-use lockkeeper_remote::{RemoteBuilder, RemoteBuilderExt};
 
 use super::ending::Failure;
 use super::leader;
 use super::options::ConnectionOptions;
+use crate::settings::service::ServiceSettings;
 
 /// How long dialling, and the answer to a mere question, may take.
 const QUESTION: Duration = Duration::from_secs(10);
@@ -49,11 +49,30 @@ impl Connection {
                 ));
             }
         };
-        let builder = RpcService::builder()
-            .default_timeout(question)
-            .bind("127.0.0.1:0")
+        let settings = ServiceSettings {
+            shared_key_file: options.key_file.clone(),
+            tls_certificate_file: options.tls_certificate_file.clone(),
+            tls_key_file: options.tls_key_file.clone(),
+            tls_authorities_file: options.tls_authorities_file.clone(),
+            tls_server_name: options.tls_server_name.clone(),
+            default_timeout: question,
+            ..ServiceSettings::default()
+        };
+        let files = [
+            &settings.tls_certificate_file,
+            &settings.tls_key_file,
+            &settings.tls_authorities_file,
+        ];
+        let given = files.iter().filter(|file| file.is_some()).count();
+        if given != 0 && given != files.len() {
+            return Err(Failure::usage(
+                "TLS needs all of --tls-certificate-file, --tls-key-file and --tls-authorities-file",
+            ));
+        }
+        let builder = settings
+            .builder()
+            .map_err(|error| Failure::usage(format!("{error:#}")))?
             .application_version(concat!("lockkeeper ", env!("CARGO_PKG_VERSION")));
-        let builder = keys(tls(builder, options)?, options)?;
         let started = builder.start().await;
         Ok(Self {
             service: started.map_err(|error| Failure::usage(error.to_string()))?,
@@ -99,67 +118,5 @@ fn beside(address: &str, endpoint: &str) -> Result<RpcAddress, Failure> {
     match leader.authority() {
         Some(authority) => Ok(RpcAddress::remote(authority.clone(), name)),
         None => Err(unusable(&"it is of one process")),
-    }
-}
-
-#[cfg(feature = "shared-key")]
-fn keys(builder: RemoteBuilder, options: &ConnectionOptions) -> Result<RemoteBuilder, Failure> {
-    let Some(file) = &options.key_file else {
-        return Ok(builder);
-    };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("the key file {}: {error}", file.display())))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let keys = lockkeeper_remote::SharedKeys::new(lines)
-        .map_err(|error| Failure::usage(format!("the key file {}: {error}", file.display())))?;
-    Ok(builder.shared_keys(keys))
-}
-
-#[cfg(not(feature = "shared-key"))]
-fn keys(builder: RemoteBuilder, options: &ConnectionOptions) -> Result<RemoteBuilder, Failure> {
-    match options.key_file {
-        None => Ok(builder),
-        Some(_) => Err(Failure::usage(
-            "this program was built without shared keys: build it with --features shared-key",
-        )),
-    }
-}
-
-#[cfg(feature = "tls")]
-fn tls(builder: RemoteBuilder, options: &ConnectionOptions) -> Result<RemoteBuilder, Failure> {
-    let files = (
-        &options.tls_certificate_file,
-        &options.tls_key_file,
-        &options.tls_authorities_file,
-    );
-    let invalid = |error: RpcError| Failure::usage(error.to_string());
-    match files {
-        (None, None, None) => Ok(builder),
-        (Some(certificate), Some(key), Some(authorities)) => {
-            let tls = lockkeeper_remote::Tls::from_pem_files(certificate, key, authorities);
-            let mut tls = tls.map_err(invalid)?;
-            if let Some(name) = &options.tls_server_name {
-                tls = tls.server_name(name).map_err(invalid)?;
-            }
-            Ok(builder.tls(tls))
-        }
-        _ => Err(Failure::usage(
-            "TLS needs all of --tls-certificate-file, --tls-key-file and --tls-authorities-file",
-        )),
-    }
-}
-
-#[cfg(not(feature = "tls"))]
-fn tls(builder: RemoteBuilder, options: &ConnectionOptions) -> Result<RemoteBuilder, Failure> {
-    let files = [
-        &options.tls_certificate_file,
-        &options.tls_key_file,
-        &options.tls_authorities_file,
-    ];
-    match files.iter().all(|file| file.is_none()) {
-        true => Ok(builder),
-        false => Err(Failure::usage(
-            "this program was built without TLS: build it with --features tls",
-        )),
     }
 }

@@ -209,7 +209,9 @@ mod tests {
             "lockkeeper region status --address a:1 --time-out 2 --json",
         ] {
             let options = Options::try_parse_from(line.split(' ')).unwrap();
-            let Command::Region { connection, .. } = &options.command;
+            let Command::Region { connection, .. } = &options.command else {
+                panic!("{options:?}");
+            };
             assert!(options.json);
             assert_eq!(connection.address, ["a:1"]);
             assert_eq!(connection.time_out, Duration::from_secs(2));

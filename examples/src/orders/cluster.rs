@@ -17,7 +17,6 @@ use super::chaos::Kill;
 use super::outcome::Measured;
 use super::overview::{Overview, Wish};
 use super::report::Report;
-use super::run::node_environment;
 use crate::signals::Signals;
 
 /// A process of the cluster.
@@ -183,7 +182,6 @@ impl Cluster {
             .arg("--number")
             .arg(node.number.to_string())
             .args(self.overview.as_ref().map(|_| "--status"))
-            .envs(node_environment())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockkeeper_canal::{CanalConnectorBuilder, CanalError, ClientIdentity, Filter};
+use lockkeeper_canal::{CanalError, Filter};
 use lockkeeper_consistent_region::graph::{Region, TopologyError};
 use lockkeeper_consistent_region::operator::InstanceContext;
-use lockkeeper_consistent_region::source::canal::{CanalSource, CanalSourceConfig};
+use lockkeeper_consistent_region::source::canal::{CanalSource, MakeConnector};
 use lockkeeper_fencing::driver::file::LeaseFiles;
 use lockkeeper_fencing::driver::zookeeper::ZooKeeper;
-use lockkeeper_fencing::election::ElectionError;
 use serde::{Deserialize, Serialize};
 
 use super::account::AccountChange;
@@ -20,14 +18,13 @@ use super::report::{Report, now_ms};
 use super::rows::map_entries;
 use super::sabotage::Sabotage;
 use super::totals::Totals;
+use crate::settings::Settings;
+use crate::settings::election::ElectionDriver;
 
 /// The environment variable with the Canal server's password: it is never an argument.
 pub const CANAL_PASSWORD_VARIABLE: &str = "ORDERS_CANAL_PASSWORD";
 /// A line of progress is written after this many milliseconds at the earliest.
 const REPORT_EVERY_MS: u64 = 5;
-
-/// How long a lease on the leadership holds without renewal; twice that at ZooKeeper.
-const SESSION: Duration = Duration::from_secs(2);
 
 /// How the leader is elected.
 #[derive(Debug)]
@@ -36,6 +33,9 @@ pub enum Election {
     File(LeaseFiles),
     /// By ZooKeeper.
     ZooKeeper(ZooKeeper),
+    /// By etcd.
+    #[cfg(feature = "etcd")]
+    Etcd(lockkeeper_fencing::driver::Etcd),
 }
 
 /// Everything that the processes of a job must agree on; written to `DIR/job.json`.
@@ -43,30 +43,14 @@ pub enum Election {
 pub struct Job {
     /// The job's folder.
     pub data: PathBuf,
-    /// Addresses of the Canal servers.
-    pub canal: Vec<String>,
-    /// The destination.
-    pub destination: String,
-    /// The client id.
-    pub client_id: u16,
-    /// The user; the password is in [`CANAL_PASSWORD_VARIABLE`].
-    pub canal_user: Option<String>,
+    /// Those of every component, without passwords.
+    pub settings: Settings,
     /// The table.
     pub table: TableName,
-    /// Entries that the server's buffer holds.
-    pub server_buffer: u64,
     /// Worker processes.
     pub workers: u16,
-    /// URL of the store of the checkpoints; `None`: the job's folder.
-    pub store: Option<String>,
     /// Instances of the keyed operator.
     pub width: u16,
-    /// Time between two cuts.
-    pub period: Duration,
-    /// Address of ZooKeeper; `None`: leadership by lease files.
-    pub zookeeper: Option<String>,
-    /// The job's own node at ZooKeeper.
-    pub zookeeper_root: String,
     /// Wrong behaviour on purpose.
     pub sabotage: Option<Sabotage>,
 }
@@ -87,13 +71,18 @@ impl Job {
     /// How the leader is elected.
     ///
     /// # Errors
-    /// When the root at ZooKeeper can't be.
-    pub fn election(&self) -> Result<Election, ElectionError> {
-        Ok(match &self.zookeeper {
-            None => Election::File(LeaseFiles::new(self.leases()).with_session(SESSION)),
-            Some(cluster) => Election::ZooKeeper(
-                ZooKeeper::new(cluster, &self.zookeeper_root)?.with_session(SESSION * 2),
-            ),
+    /// When the root can't be, a password is missing, or the driver was not built in.
+    pub fn election(&self) -> anyhow::Result<Election> {
+        let settings = &self.settings.election;
+        Ok(match settings.driver {
+            ElectionDriver::File => Election::File(settings.files(self.leases())),
+            ElectionDriver::Zookeeper => Election::ZooKeeper(settings.zookeeper()?),
+            #[cfg(feature = "etcd")]
+            ElectionDriver::Etcd => Election::Etcd(settings.etcd()?),
+            #[cfg(not(feature = "etcd"))]
+            ElectionDriver::Etcd => {
+                anyhow::bail!("this program was built without etcd: build it with --features etcd")
+            }
         })
     }
 
@@ -108,14 +97,16 @@ impl Job {
         )?)
     }
 
-    /// Reads `DIR/job.json`.
+    /// Reads `DIR/job.json`, and passwords from the environment.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn read(data: &Path) -> anyhow::Result<Self> {
-        Ok(serde_json::from_slice(&std::fs::read(
-            data.join("job.json"),
-        )?)?)
+        let job = std::fs::read(data.join("job.json"))?;
+        let mut job: Self = serde_json::from_slice(&job)?;
+        job.settings = job.settings.with_secrets();
+        job.settings.canal.password_or(CANAL_PASSWORD_VARIABLE);
+        Ok(job)
     }
 
     /// The graph.
@@ -147,21 +138,16 @@ impl Job {
     fn source(&self, context: InstanceContext) -> CanalSource<AccountChange> {
         let filter = Filter::table(&self.table.schema, &self.table.table);
         let job = self.clone();
-        let mut config = CanalSourceConfig::new(Arc::new(move || job.connector()), filter);
-        config.server_buffer_entries = self.server_buffer;
+        let connector: MakeConnector = Arc::new(move || job.connector());
+        let mut config = self.settings.source.canal.config(connector, filter);
         config.sabotage = self.sabotage.map(Sabotage::source).unwrap_or_default();
         CanalSource::new(config, context, map_entries(self.table.clone()))
     }
 
     fn connector(&self) -> Result<lockkeeper_canal::SimpleCanalConnector, CanalError> {
-        let identity =
-            ClientIdentity::new(&self.destination).with_client_id(self.client_id.into())?;
-        let mut connector = CanalConnectorBuilder::new(identity).addresses(&self.canal);
-        if let Some(user) = &self.canal_user {
-            let password = std::env::var(CANAL_PASSWORD_VARIABLE).unwrap_or_default();
-            connector = connector.credentials(user, password);
-        }
-        connector.build()
+        let builder = self.settings.canal.builder(None);
+        let builder = builder.map_err(|error| CanalError::InvalidArgument(format!("{error:#}")))?;
+        builder.build()
     }
 }
 

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
+use lockkeeper_consistent_region::store::CheckpointStore;
 use lockkeeper_fencing::guard::highest_fence;
 
 use super::job::Job;
-use crate::region::place;
 
 impl Job {
     /// There once a coordinator of the job has led, which leaves something in the store.
@@ -22,10 +21,10 @@ impl Job {
     /// # Errors
     /// When the folder can't be made, or the Redis not be reached.
     pub fn make_store(&self) -> anyhow::Result<()> {
-        match &self.store {
-            None => FileStore::open(self.store_folder())?.guard_store()?,
-            Some(url) => redis(url)?.guard_store()?,
-        };
+        self.settings
+            .store
+            .open(&self.store_folder())?
+            .guard_store()?;
         Ok(())
     }
 
@@ -42,6 +41,7 @@ impl Job {
     /// # Errors
     /// When it is gone, or was emptied after the job had run, or can't be reached.
     pub fn open_store(&self) -> anyhow::Result<Arc<dyn CheckpointStore>> {
+        let folder = self.store_folder();
         let advice = || {
             format!(
                 "the checkpoints of the job in {} are lost, and with them what Canal was told to forget: \
@@ -49,28 +49,18 @@ impl Job {
                 self.data.display()
             )
         };
-        let (store, shown): (Arc<dyn CheckpointStore>, _) = match &self.store {
-            None => {
-                let folder = self.store_folder();
-                let store = FileStore::open_existing(&folder).with_context(advice)?;
-                (Arc::new(store), folder.display().to_string())
-            }
-            Some(url) => (redis(url)?, "the store at Redis".to_owned()),
-        };
+        let store = self
+            .settings
+            .store
+            .open_existing(&folder)
+            .with_context(advice)?;
         let is_empty = highest_fence(&*store.guard_store()?)? == 0;
         ensure!(
             !(is_empty && self.has_run().exists()),
-            "{shown} is empty: {}",
+            "{} is empty: {}",
+            store.location(),
             advice()
         );
         Ok(store)
     }
-}
-
-fn redis(url: &str) -> anyhow::Result<Arc<dyn CheckpointStore>> {
-    ensure!(
-        url.starts_with("redis://") || url.starts_with("rediss://"),
-        "--store is no URL of a Redis: redis://HOST:PORT/DATABASE?prefix=PREFIX"
-    );
-    place::redis(url, true).map_err(anyhow::Error::msg)
 }

@@ -15,17 +15,14 @@ use lockkeeper_consistent_region::graph::Region;
 use lockkeeper_consistent_region::link::remote::RemoteLink;
 use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::store::CheckpointStore;
-use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig, WorkerEnd};
+use lockkeeper_consistent_region::worker::{RegionWorker, WorkerEnd};
 use lockkeeper_core::RpcService;
 use lockkeeper_core::admin::ServiceAdmin;
 use lockkeeper_core::status::{StatusRegistry, StatusSource};
 use lockkeeper_fencing::FencingToken;
-use lockkeeper_fencing::election::{
-    ComponentId, LeaderElection, LeaderElectionOptions, LeaderElectionService,
-};
+use lockkeeper_fencing::election::{ComponentId, LeaderElection, LeaderElectionService};
 use lockkeeper_fencing::guard::highest_fence;
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
-use lockkeeper_remote::RemoteBuilderExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -35,11 +32,6 @@ use super::job::{Election, Job};
 use super::relay::Relay;
 use super::report::{Report, now_ms, now_ns};
 use crate::signals::Signals;
-
-/// How long a worker may act without an answer of the coordinator.
-const LEASE: Duration = Duration::from_secs(2);
-/// How much longer the coordinator waits before it takes a silent worker for dead.
-const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
 /// The name that the coordinators contend under.
 const COMPONENT: &str = "orders";
@@ -115,13 +107,9 @@ impl Node {
     }
 
     fn settings(&self) -> CoordinatorSettings {
-        let mut settings = CoordinatorSettings::new(self.region.name(), Shape::from(&self.region));
-        settings.period = Some(self.job.period);
-        settings.lease = LEASE;
-        settings.lease_margin = LEASE_MARGIN;
+        let (name, shape) = (self.region.name(), Shape::from(&self.region));
+        let mut settings = self.job.settings.region.coordinator(name, shape);
         settings.workers = usize::from(self.job.workers.max(1));
-        // a cluster that kills itself resets more often than one that does not
-        settings.max_consecutive_reset_attempts = 50;
         settings
     }
 
@@ -136,17 +124,18 @@ impl Node {
     }
 
     async fn service(&self) -> anyhow::Result<RpcService> {
-        Ok(RpcService::builder()
-            .bind(SocketAddr::new(self.host, 0).to_string())
-            .allow_insecure(!self.host.is_loopback())
-            .start()
-            .await?)
+        let mut builder = self.job.settings.service.builder()?;
+        if !self.host.is_loopback() {
+            let address = SocketAddr::new(self.host, 0).to_string();
+            builder = builder.bind(address).allow_insecure(true);
+        }
+        Ok(builder.start().await?)
     }
 
     /// Contends for the leadership, and coordinates while it has it.
     async fn coordinator(mut self, report_tenure: bool) -> anyhow::Result<()> {
         let service = self.service().await?;
-        let options = LeaderElectionOptions::default();
+        let options = self.job.settings.election.options();
         let elections = match self.job.election()? {
             Election::File(files) => {
                 // a store that is older than its folder of lease files has used epochs already
@@ -154,6 +143,8 @@ impl Node {
                 LeaderElectionService::start(files.with_epochs_above(used), options)?
             }
             Election::ZooKeeper(zookeeper) => LeaderElectionService::start(zookeeper, options)?,
+            #[cfg(feature = "etcd")]
+            Election::Etcd(etcd) => LeaderElectionService::start(etcd, options)?,
         };
         let election = elections.election(ComponentId::new(COMPONENT)?);
         let (settings, store) = (self.settings(), Arc::clone(&self.store));
@@ -185,11 +176,13 @@ impl Node {
         let retrieval = match self.job.election()? {
             Election::File(files) => LeaderRetrievalService::new(files),
             Election::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
+            #[cfg(feature = "etcd")]
+            Election::Etcd(etcd) => LeaderRetrievalService::new(etcd),
         };
         let leader = retrieval.retrieve(ComponentId::new(COMPONENT)?)?;
         let _told = self.tell(service.status(), [leader.status_source()]);
         let link = Arc::new(RemoteLink::new(service.clone(), leader, CALL_TIMEOUT));
-        let mut config = WorkerConfig::new(format!("worker-{number}"));
+        let mut config = self.job.settings.worker.config(format!("worker-{number}"));
         config.hook = self.hook;
         let mut worker =
             RegionWorker::start_remote(self.region, self.store, link, &service, config).await?;
@@ -210,7 +203,7 @@ impl Node {
 
     /// Coordinator and operators in one process.
     async fn alone(mut self, number: u16) -> anyhow::Result<()> {
-        let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
+        let service = self.service().await?;
         let coordinator = RegionCoordinator::start_local(
             self.settings(),
             Arc::clone(&self.store),
@@ -218,7 +211,7 @@ impl Node {
         )?;
         let _told = self.tell(service.status(), [coordinator.status_source(&self.region)]);
         let (link, inbox) = coordinator.way().connect();
-        let mut config = WorkerConfig::new(format!("worker-{number}"));
+        let mut config = self.job.settings.worker.config(format!("worker-{number}"));
         config.hook = self.hook;
         let worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
         serve_operators(RegionAdmin::new(coordinator.clone()), &service).await?;

@@ -2,12 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
 
 use super::cluster::Role;
 use super::database::TableName;
+use super::job::CANAL_PASSWORD_VARIABLE;
 use super::sabotage::Sabotage;
+use crate::settings::Settings;
+use crate::settings::election::ElectionDriver;
 
 /// Keeps totals per customer over the row changes of an orders table, exactly once, while it kills
 /// its own processes. Without flags everything is embedded.
@@ -17,6 +22,9 @@ pub struct Options {
     /// What `orders` starts its own processes with
     #[command(subcommand)]
     pub node: Option<NodeCommand>,
+    /// Settings, a TOML file (docs/tasks/settings.md); flags are above it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Row changes of the embedded source
     #[arg(long, default_value_t = 1_000_000, conflicts_with = "canal")]
     pub rows: u64,
@@ -29,49 +37,49 @@ pub struct Options {
     /// Kill nothing
     #[arg(long)]
     pub no_chaos: bool,
-    /// Seconds between two cuts
-    #[arg(long, default_value_t = 0.5, value_parser = period)]
-    pub period: f64,
+    /// Seconds between two cuts. Default: 0.5
+    #[arg(long, value_parser = period)]
+    pub period: Option<f64>,
     /// The job's folder; a job that was interrupted goes on in it. Default: a new one in the
     /// system's folder for temporary files
     #[arg(long)]
     pub data: Option<PathBuf>,
     /// Addresses of the Canal servers, host:port
-    #[arg(long, value_delimiter = ',', requires = "table")]
-    pub canal: Vec<String>,
-    /// Canal's destination
-    #[arg(long, default_value = "example")]
-    pub destination: String,
-    /// Canal's client id
-    #[arg(long, default_value_t = 1001, value_parser = clap::value_parser!(u16).range(1..=32767))]
-    pub client_id: u16,
+    #[arg(long, requires = "table")]
+    pub canal: Option<String>,
+    /// Canal's destination. Default: example
+    #[arg(long)]
+    pub destination: Option<String>,
+    /// Canal's client id. Default: 1001
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=32767))]
+    pub client_id: Option<u16>,
     /// The table: SCHEMA.TABLE with id, customer, amount, placed, version
-    #[arg(long, requires = "canal")]
+    #[arg(long)]
     pub table: Option<TableName>,
     /// User at the Canal server; the password is read from ORDERS_CANAL_PASSWORD or
     /// --password-file
-    #[arg(long, requires = "canal")]
+    #[arg(long)]
     pub user: Option<String>,
     /// File with the password for the Canal server
-    #[arg(long, requires = "user")]
+    #[arg(long)]
     pub password_file: Option<PathBuf>,
     /// Elect the leader by this ZooKeeper, host:port, instead of lease files
     #[arg(long)]
     pub zookeeper: Option<String>,
     /// Keep the checkpoints at redis://HOST:PORT/DATABASE?prefix=PREFIX instead of in the job's
-    /// folder; needs the feature `redis`, a password is read from LOCKKEEPER_REDIS_PASSWORD
+    /// folder; needs the feature `redis`, its password is read from LOCKKEEPER__STORE__PASSWORD
     #[arg(long)]
     pub store: Option<String>,
     /// Compare with the table at mysql://user@host:port in the end; the password is read from
     /// ORDERS_SQL_PASSWORD
-    #[arg(long, requires_all = ["canal", "expect_log"])]
+    #[arg(long, requires = "expect_log")]
     pub expect_sql: Option<String>,
     /// The loader's log of what it committed, for --expect-sql
     #[arg(long, requires = "expect_sql")]
     pub expect_log: Option<PathBuf>,
-    /// Entries that the server's buffer holds
-    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(8..))]
-    pub server_buffer: u64,
+    /// Entries that the server's buffer holds. Default: 16384
+    #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
+    pub server_buffer: Option<u64>,
     /// Serve a console that shows what goes on at this address, such as 127.0.0.1:8080; port 0 is a
     /// free one, and is printed. Beyond loopback only with a token
     #[arg(long)]
@@ -126,6 +134,77 @@ pub enum NodeCommand {
         data: PathBuf,
     },
 }
+
+impl Options {
+    /// What the flags, the environment, the file and this program's defaults say together.
+    ///
+    /// # Errors
+    /// A setting that can't be; a table without a server, or the reverse.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let period = self.period.map(Duration::from_secs_f64);
+        let by_zookeeper = self.zookeeper.as_ref().map(|_| "zookeeper".to_owned());
+        let flags = [
+            (
+                "region.period",
+                "--period",
+                period.map(|time| humantime::format_duration(time).to_string()),
+            ),
+            ("canal.addresses", "--canal", self.canal.clone()),
+            (
+                "canal.destination",
+                "--destination",
+                self.destination.clone(),
+            ),
+            (
+                "canal.client_id",
+                "--client-id",
+                self.client_id.map(|id| id.to_string()),
+            ),
+            ("canal.user", "--user", self.user.clone()),
+            (
+                "canal.password_file",
+                "--password-file",
+                text(&self.password_file),
+            ),
+            ("store.url", "--store", self.store.clone()),
+            ("election.driver", "--zookeeper", by_zookeeper),
+            ("election.servers", "--zookeeper", self.zookeeper.clone()),
+            (
+                "source.canal.server_buffer_entries",
+                "--server-buffer",
+                self.server_buffer.map(|count| count.to_string()),
+            ),
+        ];
+        let mut settings = Settings::of_program(&DEFAULTS, self.config.as_deref(), flags)?;
+        settings.canal.password_or(CANAL_PASSWORD_VARIABLE);
+        if settings.election.driver == ElectionDriver::Zookeeper {
+            settings.election.session.get_or_insert(ZOOKEEPER_SESSION);
+        }
+        ensure!(
+            settings.canal.addresses.is_empty() == self.table.is_none(),
+            "--table names the table at the Canal server: give both, or neither for the embedded source"
+        );
+        ensure!(
+            self.expect_sql.is_none() || self.table.is_some(),
+            "--expect-sql compares with a table: the embedded source has none"
+        );
+        Ok(settings)
+    }
+}
+
+/// Above the components' own defaults. No server: the embedded source.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("canal.addresses", ""),
+    ("region.period", "500ms"),
+    ("region.lease", "2s"),
+    ("region.lease_margin", "500ms"),
+    // a cluster that kills itself resets more often than one that does not
+    ("region.max_consecutive_reset_attempts", "50"),
+];
+
+/// How long leadership by ZooKeeper holds without renewal.
+const ZOOKEEPER_SESSION: Duration = Duration::from_secs(4);
 
 fn period(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

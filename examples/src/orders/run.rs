@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use lockkeeper_canal::testing::CanalServer;
@@ -14,7 +13,7 @@ use super::cluster::{Cluster, End};
 use super::console::{self, Serving};
 use super::database::{self, TableName};
 use super::embedded;
-use super::job::{CANAL_PASSWORD_VARIABLE, Job};
+use super::job::Job;
 use super::judge::Verdict;
 use super::options::Options;
 use super::outcome::{Measured, Outcome};
@@ -22,6 +21,8 @@ use super::overview::{Overview, Wish};
 use super::report::Report;
 use super::script::Script;
 use super::truth::Truth;
+use crate::settings::Settings;
+use crate::settings::election::{ElectionDriver, ElectionSettings};
 
 /// How a run ended.
 #[derive(Debug)]
@@ -78,23 +79,28 @@ impl Finished {
 /// # Errors
 /// Usage and environment: the job could not be run to its end.
 pub async fn run(options: &Options) -> anyhow::Result<Finished> {
-    read_password(options)?;
+    let mut settings = options.settings()?;
+    let is_embedded = settings.canal.addresses.is_empty();
     let data = folder(options)?;
     let begun = data.join("job.json").exists();
     let table = options.table.clone().unwrap_or(TableName {
         schema: "shop".to_owned(),
         table: "orders".to_owned(),
     });
-    let embedded = embedded_source(options, &data, &table, begun)?;
+    let embedded = embedded_source(options, &settings, &data, &table, begun)?;
     if !begun {
         check_table_is_empty(options, &table).await?;
     }
-    let addresses = match &embedded {
-        Some(server) => vec![server.address().to_string()],
-        None => options.canal.clone(),
-    };
-    let job = write_job(options, &data, addresses, table.clone(), begun)?;
-    write_truth(options, &data, table)?;
+    if let Some(server) = &embedded {
+        settings.canal.addresses = vec![server.address().to_string()];
+    }
+    settings.election.root = root(&settings, &data);
+    let shown = (
+        shown_source(&settings, is_embedded),
+        shown_election(&settings),
+    );
+    let job = write_job(options, &data, settings, table.clone(), begun)?;
+    write_truth(options, &data, table, is_embedded)?;
     let (console, overview) = serve_console(options)?.unzip();
     let cluster = Cluster::start(&data, options.workers, plan(options)?, overview)?;
     let (end, measured) = cluster
@@ -114,7 +120,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
         ),
         End::Completed => {}
     }
-    let has_truth = options.canal.is_empty() || options.expect_sql.is_some();
+    let has_truth = is_embedded || options.expect_sql.is_some();
     let verdict = match end {
         End::Interrupted => None,
         End::Completed if !has_truth => None,
@@ -122,7 +128,12 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
         End::Completed | End::Failed(_) => Some(verify(&data)?),
     };
     Ok(Finished {
-        outcome: figures(options, measured, &verdict.clone().unwrap_or_default()),
+        outcome: figures(
+            options,
+            shown,
+            measured,
+            &verdict.clone().unwrap_or_default(),
+        ),
         verdict,
         data,
     })
@@ -143,31 +154,6 @@ fn serve_console(options: &Options) -> anyhow::Result<Option<(Serving, ToBeShown
 /// An overview, and what its processes are to be asked.
 type ToBeShown = (Overview, mpsc::UnboundedReceiver<Wish>);
 
-/// The password reaches the processes by the environment, whichever way it was given.
-fn read_password(options: &Options) -> anyhow::Result<()> {
-    let Some(file) = &options.password_file else {
-        return Ok(());
-    };
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    PASSWORD
-        .set(text.trim_end_matches(['\r', '\n']).to_owned())
-        .ok();
-    Ok(())
-}
-
-/// From `--password-file`; set once, before any process is started.
-static PASSWORD: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-
-/// The environment that a process of the cluster gets in addition.
-#[must_use]
-pub fn node_environment() -> Vec<(&'static str, String)> {
-    PASSWORD
-        .get()
-        .map(|text| (CANAL_PASSWORD_VARIABLE, text.clone()))
-        .into_iter()
-        .collect()
-}
-
 fn folder(options: &Options) -> anyhow::Result<PathBuf> {
     let data = match &options.data {
         Some(data) => data.clone(),
@@ -179,11 +165,12 @@ fn folder(options: &Options) -> anyhow::Result<PathBuf> {
 
 fn embedded_source(
     options: &Options,
+    settings: &Settings,
     data: &Path,
     table: &TableName,
     begun: bool,
 ) -> anyhow::Result<Option<CanalServer>> {
-    if !options.canal.is_empty() {
+    if !settings.canal.addresses.is_empty() {
         return Ok(None);
     }
     if begun {
@@ -193,10 +180,10 @@ fn embedded_source(
             data.display()
         );
     }
-    let slots = usize::try_from(options.server_buffer)?;
+    let slots = usize::try_from(settings.source.canal.server_buffer_entries)?;
     let script = Script::new(options.seed, options.rows);
     Ok(Some(embedded::start(
-        &options.destination,
+        &settings.canal.destination,
         table,
         script,
         slots,
@@ -218,23 +205,15 @@ async fn check_table_is_empty(options: &Options, table: &TableName) -> anyhow::R
 fn write_job(
     options: &Options,
     data: &Path,
-    canal: Vec<String>,
+    settings: Settings,
     table: TableName,
     begun: bool,
 ) -> anyhow::Result<Job> {
     let job = Job {
         data: data.to_owned(),
-        canal,
-        destination: options.destination.clone(),
-        client_id: options.client_id,
-        canal_user: options.user.clone(),
+        settings,
         table,
-        server_buffer: options.server_buffer,
-        store: options.store.clone(),
         width: options.workers.max(2),
-        period: Duration::from_secs_f64(options.period),
-        zookeeper: options.zookeeper.clone(),
-        zookeeper_root: zookeeper_root(data),
         sabotage: options.sabotage,
         workers: options.workers,
     };
@@ -247,15 +226,23 @@ fn write_job(
     Ok(job)
 }
 
-/// The same for a job that goes on, another for every other job.
-fn zookeeper_root(data: &Path) -> String {
+/// The one that is set; else the same for a job that goes on, another for every other job.
+fn root(settings: &Settings, data: &Path) -> String {
+    if settings.election.root != ElectionSettings::default().root {
+        return settings.election.root.clone();
+    }
     match Job::read(data) {
-        Ok(job) => job.zookeeper_root,
+        Ok(job) => job.settings.election.root,
         Err(_) => format!("/lockkeeper/orders-{:016x}", fastrand::u64(..)),
     }
 }
 
-fn write_truth(options: &Options, data: &Path, table: TableName) -> anyhow::Result<()> {
+fn write_truth(
+    options: &Options,
+    data: &Path,
+    table: TableName,
+    is_embedded: bool,
+) -> anyhow::Result<()> {
     match (&options.expect_sql, &options.expect_log) {
         (Some(url), Some(log)) => {
             let log = std::path::absolute(log)?;
@@ -266,7 +253,7 @@ fn write_truth(options: &Options, data: &Path, table: TableName) -> anyhow::Resu
             }
             .write(data)
         }
-        _ if options.canal.is_empty() => Truth::Script {
+        _ if is_embedded => Truth::Script {
             seed: options.seed,
             rows: options.rows,
         }
@@ -355,18 +342,31 @@ fn verify(data: &Path) -> anyhow::Result<Verdict> {
     serde_json::from_slice(&output.stdout).context("the judge's verdict")
 }
 
-fn figures(options: &Options, measured: Measured, verdict: &Verdict) -> Outcome {
+fn shown_source(settings: &Settings, is_embedded: bool) -> String {
+    match is_embedded {
+        true => "embedded".to_owned(),
+        false => settings.canal.addresses.join(","),
+    }
+}
+
+fn shown_election(settings: &Settings) -> String {
+    match settings.election.driver {
+        ElectionDriver::File => "file",
+        ElectionDriver::Zookeeper => "zookeeper",
+        ElectionDriver::Etcd => "etcd",
+    }
+    .to_owned()
+}
+
+fn figures(
+    options: &Options,
+    (canal, election): (String, String),
+    measured: Measured,
+    verdict: &Verdict,
+) -> Outcome {
     Outcome {
-        canal: match options.canal.as_slice() {
-            [] => "embedded".to_owned(),
-            addresses => addresses.join(","),
-        },
-        election: if options.zookeeper.is_some() {
-            "zookeeper"
-        } else {
-            "file"
-        }
-        .to_owned(),
+        canal,
+        election,
         seed: options.seed,
         ..measured.outcome(verdict)
     }

@@ -48,28 +48,36 @@ fn folder(path: &str) -> Result<Arc<dyn CheckpointStore>, String> {
 pub(crate) fn redis(url: &str, check_durability: bool) -> Result<Arc<dyn CheckpointStore>, String> {
     use lockkeeper_consistent_region::store::{RedisSettings, RedisStore};
 
+    let password = std::env::var("LOCKKEEPER_REDIS_PASSWORD").ok();
+    let (server, prefix) = redis_place(url, password.as_deref())?;
+    let settings = RedisSettings {
+        check_durability,
+        ..RedisSettings::default()
+    };
+    let store = RedisStore::open(&server, &prefix, &settings).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+/// The server with its password, and what the keys begin with.
+#[cfg(feature = "redis")]
+pub(crate) fn redis_place(url: &str, password: Option<&str>) -> Result<(String, String), String> {
     let (server, query) = url.split_once('?').unwrap_or((url, ""));
     let prefix = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("prefix="))
         .ok_or("which keys? Add ?prefix=PREFIX, as the region's program gives it")?;
-    let server = match std::env::var("LOCKKEEPER_REDIS_PASSWORD") {
-        Ok(password) => with_password(server, &password)?,
-        Err(_) => server.to_owned(),
+    let server = match password {
+        Some(password) => with_password(server, password)?,
+        None => server.to_owned(),
     };
-    let settings = RedisSettings {
-        check_durability,
-        ..RedisSettings::default()
-    };
-    let store = RedisStore::open(&server, prefix, &settings).map_err(|error| error.to_string())?;
-    Ok(Arc::new(store))
+    Ok((server, prefix.to_owned()))
 }
 
 #[cfg(feature = "redis")]
 fn with_password(server: &str, password: &str) -> Result<String, String> {
     let (scheme, rest) = server.split_once("://").unwrap_or(("redis", server));
     if rest.contains(':') && rest.contains('@') {
-        return Err("the URL holds a password, and so does LOCKKEEPER_REDIS_PASSWORD".to_owned());
+        return Err("the URL holds a password, and another one was given".to_owned());
     }
     let (user, host) = rest.split_once('@').unwrap_or(("", rest));
     let escaped: String = password
@@ -91,15 +99,21 @@ pub(crate) fn redis(_: &str, _: bool) -> Result<Arc<dyn CheckpointStore>, String
 fn s3(url: &str) -> Result<Arc<dyn CheckpointStore>, String> {
     use lockkeeper_consistent_region::store::ObjectStorageStore;
 
-    let options: Vec<(String, String)> = std::env::vars()
-        .filter(|(name, _)| name.starts_with("AWS_"))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .collect();
+    let options = aws_options();
     let options = options
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
     let store = ObjectStorageStore::open(url, options).map_err(|error| error.to_string())?;
     Ok(Arc::new(store))
+}
+
+/// What object_store calls them: `aws_region` for `AWS_REGION`.
+#[cfg(feature = "s3")]
+pub(crate) fn aws_options() -> Vec<(String, String)> {
+    let variables = std::env::vars().filter(|(name, _)| name.starts_with("AWS_"));
+    variables
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect()
 }
 
 #[cfg(not(feature = "s3"))]

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use lockkeeper_consistent_region::graph::{Region, TopologyError};
 use lockkeeper_consistent_region::operator::InstanceContext;
 use lockkeeper_consistent_region::sink::FileSink;
-use lockkeeper_consistent_region::source::file::{FileSource, FileSourceConfig};
+use lockkeeper_consistent_region::source::file::FileSource;
 
 use super::counts::Counts;
 use super::output::{PREFIX, SUFFIX, write_cut};
 use super::words::Words;
+use crate::settings::source::FileSourceSettings;
 
 /// Instances that split lines.
 const SPLITTERS: u16 = 2;
@@ -22,13 +23,13 @@ const SPLITTERS: u16 = 2;
 pub fn graph(
     file: PathBuf,
     lines_per_cut: u64,
-    follow: bool,
+    settings: FileSourceSettings,
     width: u16,
     folder: &Path,
 ) -> Result<Region, TopologyError> {
     let mut graph = Region::builder("word-count");
     let lines = graph.start("lines", move |context| {
-        source(context, &file, lines_per_cut, follow)
+        source(context, &file, lines_per_cut, &settings)
     });
     let words = graph.operator("words", lines, SPLITTERS, |_| Words);
     let counts = graph.keyed(
@@ -51,12 +52,10 @@ fn source(
     context: InstanceContext,
     file: &Path,
     lines_per_cut: u64,
-    follow: bool,
+    settings: &FileSourceSettings,
 ) -> FileSource<String> {
     let region = context.region().clone();
-    let mut config = FileSourceConfig::new([file]);
-    config.follow = follow;
-    FileSource::lines(context, config, move |line| {
+    FileSource::lines(context, settings.config([file]), move |line| {
         if line.number % lines_per_cut == 0 {
             region.want_cut();
         }

@@ -15,6 +15,9 @@ pub struct Options {
     /// killed or stopped it goes on there. Default: a new one among the temporary files
     #[arg(long)]
     pub data: Option<PathBuf>,
+    /// Settings, a TOML file (docs/tasks/settings.md)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The source asks for a cut after so many lines
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub lines_per_cut: u64,

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use actix_rt::Arbiter;
 use anyhow::{Context as _, bail, ensure};
 use lockkeeper_consistent_region::coordinator::{
-    CoordinatorHandle, CoordinatorSettings, RegionCoordinator, RegionEvent, RegionState,
+    CoordinatorHandle, RegionCoordinator, RegionEvent, RegionState, Shape,
 };
 use lockkeeper_consistent_region::point::{Hook, Point};
-use lockkeeper_consistent_region::store::{CheckpointStore, FileStore};
-use lockkeeper_consistent_region::worker::{RegionWorker, WorkerConfig};
+use lockkeeper_consistent_region::worker::RegionWorker;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::broadcast::error::RecvError;
@@ -20,6 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::graph::graph;
 use super::options::Options;
 use super::output::{Table, differences, plain_count, result};
+use crate::settings::Settings;
 use crate::signals::Signals;
 
 /// How counting ended.
@@ -39,6 +39,8 @@ pub enum End {
 pub async fn run(mut options: Options) -> anyhow::Result<()> {
     options.file = fs::canonicalize(&options.file)
         .with_context(|| format!("the text {}", options.file.display()))?;
+    // before anything is started
+    settings(&options)?;
     let data = folder(&options)?;
     options.data = Some(data.clone());
     if options.child {
@@ -50,7 +52,7 @@ pub async fn run(mut options: Options) -> anyhow::Result<()> {
         count_in_children(&options).await?
     };
     // The signal may have come when everything was counted already.
-    let is_rest = options.follow || !is_whole(&options, &data)?;
+    let is_rest = settings(&options)?.source.file.follow || !is_whole(&options, &data)?;
     if end == End::Stopped && is_rest {
         let data = data.display();
         println!("stopped with a last cut; with --data {data} it goes on from there");
@@ -71,16 +73,17 @@ fn folder(options: &Options) -> anyhow::Result<PathBuf> {
 async fn count(options: &Options, data: &Path) -> anyhow::Result<End> {
     let mut signals = Signals::take()?;
     let (file, out) = (options.file.clone(), data.join("out"));
-    let (lines_per_cut, is_followed) = (options.lines_per_cut, options.follow);
-    let region = graph(file, lines_per_cut, is_followed, options.width, &out)?;
-    let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(data.join("store"))?);
+    let settings = settings(options)?;
+    let (lines_per_cut, source) = (options.lines_per_cut, settings.source.file);
+    let region = graph(file, lines_per_cut, source, options.width, &out)?;
+    let store = settings.store.open(&data.join("store"))?;
     let hook = options.die_at.map(dies_at).unwrap_or_default();
-    let mut settings = CoordinatorSettings::for_region(&region);
-    // it is started by hand: a failure of the last time is looked at already
-    settings.clear_failure = true;
-    let coordinator = RegionCoordinator::start_local(settings, Arc::clone(&store), hook.clone())?;
+    let shape = Shape::from(&region);
+    let coordinator = settings.region.coordinator(region.name(), shape);
+    let coordinator = RegionCoordinator::start_local(coordinator, Arc::clone(&store), hook.clone())
+        .context("region")?;
     refuse_what_has_ended(&coordinator, data).await?;
-    let mut config = WorkerConfig::new("worker");
+    let mut config = settings.worker.config("worker");
     config.hook = hook;
     config.arbiters = (0..options.threads)
         .map(|_| Arbiter::new().handle())
@@ -90,6 +93,19 @@ async fn count(options: &Options, data: &Path) -> anyhow::Result<End> {
     let end = follow(&coordinator, &mut signals).await?;
     worker.ended().await;
     Ok(end)
+}
+
+/// The flag is above the file and the environment.
+fn settings(options: &Options) -> anyhow::Result<Settings> {
+    // it is started by hand: a failure of the last time is looked at already
+    let defaults = [("region.clear_failure", "true")];
+    let follow = options.follow.then(|| "true".to_owned());
+    let flags = [("source.file.follow", "--follow", follow)];
+    Ok(Settings::of_program(
+        &defaults,
+        options.config.as_deref(),
+        flags,
+    )?)
 }
 
 /// A region whose start operators have ended has ended for good, and says no more.
@@ -176,6 +192,9 @@ fn child(options: &Options, die_at: Option<Point>) -> anyhow::Result<Child> {
     command.arg("--threads").arg(options.threads.to_string());
     if options.follow {
         command.arg("--follow");
+    }
+    if let Some(config) = &options.config {
+        command.arg("--config").arg(config);
     }
     if let Some(point) = die_at {
         command.arg("--die-at").arg(point.name());

@@ -11,6 +11,7 @@ mod orders;
 mod pages;
 mod region;
 mod region_worker;
+mod settings;
 mod support;
 mod terminate;
 mod to_kafka;

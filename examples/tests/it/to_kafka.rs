@@ -74,7 +74,7 @@ fn wrong_settings_end_it_with_the_reason() {
         ),
         (
             vec!["--embedded", "--print", "--topic", ""],
-            "topic has no name",
+            "forwarder.topic has 0 bytes",
         ),
     ] {
         let mut child = program(&arguments).spawn().unwrap();

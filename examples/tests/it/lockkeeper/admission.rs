@@ -9,6 +9,7 @@ use lockkeeper_consistent_region::coordinator::{CoordinatorSettings, RegionCoord
 use lockkeeper_consistent_region::point::Hook;
 use lockkeeper_consistent_region::store::MemoryStore;
 use lockkeeper_core::RpcService;
+use lockkeeper_examples::settings::source::FileSourceSettings;
 use lockkeeper_examples::word_count::graph::graph;
 use lockkeeper_remote::{RemoteBuilder, RemoteBuilderExt, SharedKeys, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -28,7 +29,14 @@ impl Endpoint {
         let (tell, address) = std::sync::mpsc::channel();
         let (end, ended) = oneshot::channel::<()>();
         let serve = async move {
-            let region = graph("text".into(), 1, false, 1, Path::new("out")).unwrap();
+            let region = graph(
+                "text".into(),
+                1,
+                FileSourceSettings::default(),
+                1,
+                Path::new("out"),
+            )
+            .unwrap();
             let coordinator = RegionCoordinator::start_local(
                 CoordinatorSettings::for_region(&region),
                 Arc::new(MemoryStore::new()),

@@ -16,6 +16,9 @@ fn orders(data: &Path, workers: &str) -> Telling {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orders"));
     command.args(["--no-chaos", "--rows", "1000000000", "--period", "1"]);
     command.args(["--workers", workers]).arg("--data").arg(data);
+    // whoever stands still on a busy machine is not taken for dead
+    command.env("LOCKKEEPER__REGION__LEASE", "100s");
+    command.env("LOCKKEEPER__ELECTION__SESSION", "100s");
     let mut orders = Telling::start(command.stderr(Stdio::inherit()));
     orders.line("ready");
     orders
