@@ -15,6 +15,7 @@ use super::contend::Contender;
 use super::options::Options;
 use super::place::Election;
 use crate::region::place::open_to_work;
+use crate::settings::source::FileSourceSettings;
 use crate::word_count::graph::graph;
 
 /// The name that the region's coordinators contend under.
@@ -32,8 +33,12 @@ pub async fn run(options: &Options) -> anyhow::Result<u8> {
     }
     let file = fs::canonicalize(&options.file)
         .with_context(|| format!("the text {}", options.file.display()))?;
-    let (lines, follow, out) = (options.lines_per_cut, options.follow, &options.out);
-    let region = graph(file, lines, follow, options.width, out)?;
+    let (lines, out) = (options.lines_per_cut, &options.out);
+    let source = FileSourceSettings {
+        follow: options.follow,
+        ..FileSourceSettings::default()
+    };
+    let region = graph(file, lines, source, options.width, out)?;
     let store = store(options)?;
     let election = Election::parse(&options.election)?;
     let service = service(options).await?;
