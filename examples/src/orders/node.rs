@@ -124,12 +124,12 @@ impl Node {
     }
 
     async fn service(&self) -> anyhow::Result<RpcService> {
-        let mut builder = self.job.settings.service.builder()?;
+        let mut settings = self.job.settings.service.clone();
         if !self.host.is_loopback() {
-            let address = SocketAddr::new(self.host, 0).to_string();
-            builder = builder.bind(address).allow_insecure(true);
+            settings.bind = SocketAddr::new(self.host, 0).to_string();
+            settings.allow_insecure = true;
         }
-        Ok(builder.start().await?)
+        Ok(settings.builder()?.start().await?)
     }
 
     /// Contends for the leadership, and coordinates while it has it.

@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use lockkeeper_examples::orders::database::{PASSWORD_VARIABLE, TableName};
 use lockkeeper_examples::orders::job::Job;
 use lockkeeper_examples::orders::truth::Truth;
+use lockkeeper_examples::settings::Settings;
+use lockkeeper_examples::settings::election::ElectionDriver;
 use tokio::process::{Child, Command};
 
 use super::disk::Disk;
@@ -91,23 +93,28 @@ pub(crate) async fn write_job(
     let servers = &options.servers;
     let seen = |server, port| format!("{}:{port}", network.server(server));
     let redis = seen(Server::Redis, servers.redis.port());
+    let mut settings = Settings::default();
+    settings.canal.addresses = vec![seen(Server::Canal, servers.canal.port())];
+    settings.canal.destination = DESTINATION.to_owned();
+    settings.canal.user = Some(servers.canal_user.clone());
+    settings.store.url = match options.store() {
+        Store::Folder => None,
+        Store::Redis => Some(format!("redis://{redis}/0?prefix=orders:")),
+    };
+    settings.election.driver = ElectionDriver::Zookeeper;
+    settings.election.servers = vec![seen(Server::ZooKeeper, servers.zookeeper.port())];
+    settings.election.root = "/lockkeeper/chaos".to_owned();
+    settings.election.session = Some(Duration::from_secs(4));
+    settings.region.period = Some(Duration::from_secs(1));
+    settings.region.lease = Duration::from_secs(2);
+    settings.region.lease_margin = Duration::from_millis(500);
+    settings.region.max_consecutive_reset_attempts = 50;
     let job = Job {
         data: folders.data.clone(),
-        canal: vec![seen(Server::Canal, servers.canal.port())],
-        destination: DESTINATION.to_owned(),
-        client_id: 1001,
-        canal_user: Some(servers.canal_user.clone()),
+        settings,
         table: table(),
-        server_buffer: 16_384,
-        store: match options.store() {
-            Store::Folder => None,
-            Store::Redis => Some(format!("redis://{redis}/0?prefix=orders:")),
-        },
         workers: WORKERS,
         width: WORKERS,
-        period: Duration::from_secs(1),
-        zookeeper: Some(seen(Server::ZooKeeper, servers.zookeeper.port())),
-        zookeeper_root: "/lockkeeper/chaos".to_owned(),
         sabotage: options.sabotage,
     };
     job.write()?;
