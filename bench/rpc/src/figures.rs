@@ -1,6 +1,6 @@
 //! The figures with their goals: which cells are run, and what is made of them.
 //!
-//! Parts, for `ONLY=NAME,…`: `asks`, `tells`, `connection`, `local`, `fenced`, `memory`, `flink`.
+//! Parts, for `ONLY=NAME,…`: `asks`, `tells`, `connection`, `local`, `fenced`, `memory`, `flow`, `flink`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use bench_harness::report::Goal::{AtLeast, AtMost};
 use bench_harness::report::write;
 
 use crate::driver::{Bench, CPU, P50_MS, P99_MS, RATE, Work};
-use crate::{idle, instructions, local, wire};
+use crate::{flow, idle, instructions, local, wire};
 
 const OURS: &str = "lockkeeper";
 /// With the sockets on the arbiter of the caller and of the endpoint.
@@ -29,7 +29,7 @@ fn set<T: FromStr>(name: &str, default: T) -> T {
 /// A part: adds its figures.
 type Part = fn(&mut Bench, &mut Vec<Figure>) -> Result<(), Failure>;
 
-const PARTS: [(&str, Part); 7] = [
+const PARTS: [(&str, Part); 8] = [
     ("asks", asks),
     ("tells", tells),
     ("connection", connection),
@@ -44,6 +44,10 @@ const PARTS: [(&str, Part); 7] = [
     }),
     ("memory", |_, figures| {
         figures.extend(idle::figures()?);
+        Ok(())
+    }),
+    ("flow", |_, figures| {
+        figures.extend(flow::figures()?);
         Ok(())
     }),
     ("flink", flink),
@@ -225,7 +229,7 @@ fn connection(bench: &mut Bench, figures: &mut Vec<Figure>) -> Result<(), Failur
 
 /// Flink's compiler needs a long time to warm up: fewer rounds.
 fn flink(bench: &mut Bench, figures: &mut Vec<Figure>) -> Result<(), Failure> {
-    let rounds = std::mem::replace(&mut bench.rounds, set("FLINK_ROUNDS", 3));
+    let rounds = std::mem::replace(&mut bench.rounds, set("FLINK_ROUNDS", 5));
     for (in_flight, name, cpu) in [
         (
             1,

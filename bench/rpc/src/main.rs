@@ -7,6 +7,7 @@
 
 mod driver;
 mod figures;
+mod flow;
 mod idle;
 mod instructions;
 mod local;
