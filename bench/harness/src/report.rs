@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
 /// One figure. A goal that was missed is told, never left out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Figure {
     pub name: String,
     /// None: not measured, which is a miss.
     pub value: Option<f64>,
-    pub unit: &'static str,
+    pub unit: String,
     /// Such as `>= 0.6`.
     pub goal: String,
     pub met: bool,
@@ -38,7 +38,7 @@ impl Figure {
         Self {
             name: name.to_owned(),
             value,
-            unit,
+            unit: unit.to_owned(),
             goal: text,
             met,
             runs: 0,
@@ -66,10 +66,34 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 
 /// Prints the table, and writes it and its figures as `NAME.md` and `NAME.json` into the folder.
 pub fn write(figures: &[Figure], folder: &Path, name: &str) -> Result<(), Failure> {
+    write_with(&load(), figures, folder, name)
+}
+
+/// The same for a part of the figures: they take the places of those with their names, and the others stay.
+pub fn write_part(part: Vec<Figure>, folder: &Path, name: &str) -> Result<(), Failure> {
+    let kept = std::fs::read(folder.join(format!("{name}.json")))?;
+    let mut figures: Vec<Figure> = serde_json::from_slice(&kept)?;
+    let names: Vec<String> = part.iter().map(|figure| figure.name.clone()).collect();
+    for figure in part {
+        match figures.iter_mut().find(|kept| kept.name == figure.name) {
+            Some(kept) => *kept = figure,
+            None => figures.push(figure),
+        }
+    }
+    let kept = std::fs::read_to_string(folder.join(format!("{name}.md")))?;
+    let before = kept.split("\n\n|").next().unwrap_or_default();
+    let load = format!("{before}; of {}: {}", names.join(", "), load());
+    write_with(&load, &figures, folder, name)
+}
+
+fn load() -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!("Load average: {}", load.trim())
+}
+
+fn write_with(load: &str, figures: &[Figure], folder: &Path, name: &str) -> Result<(), Failure> {
     let mut table = format!(
-        "Load average: {}\n\n| figure | value | goal | met | runs | of |\n|---|---|---|---|---|---|\n",
-        load.trim()
+        "{load}\n\n| figure | value | goal | met | runs | of |\n|---|---|---|---|---|---|\n"
     );
     for figure in figures {
         let value = match figure.value {

@@ -9,7 +9,7 @@ use bench_harness::Failure;
 use bench_harness::cell::Mode;
 use bench_harness::report::Figure;
 use bench_harness::report::Goal::{AtLeast, AtMost};
-use bench_harness::report::write;
+use bench_harness::report::{write, write_part};
 
 use crate::driver::{Bench, CPU, P50_MS, P99_MS, RATE, Work};
 use crate::{flow, idle, instructions, local, wire};
@@ -64,8 +64,11 @@ pub fn run() -> Result<(), Failure> {
         }
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
-    let name = if only.is_empty() { "rpc" } else { "rpc-part" };
-    write(&figures, Path::new(folder), name)
+    if only.is_empty() {
+        write(&figures, Path::new(folder), "rpc")
+    } else {
+        write_part(figures, Path::new(folder), "rpc")
+    }
 }
 
 fn ask(bytes: usize, in_flight: usize) -> Work {
