@@ -64,6 +64,14 @@ fn client(sql: &str) -> Child {
     client
 }
 
+/// Executes statements that may wait for the transaction that reads a chunk, which goes on only on this thread.
+async fn execute(sql: &str) {
+    let client = client(sql);
+    let ended = tokio::task::spawn_blocking(move || client.wait_with_output());
+    let ended = in_time(sql, ended).await.unwrap().unwrap();
+    assert!(ended.status.success(), "{sql}");
+}
+
 /// The table as SQL has it.
 fn truth(table: &str) -> Orders {
     // A decimal's two zeros behind the point are one in Canal's text.
@@ -335,14 +343,16 @@ fn a_table_that_is_altered_while_it_is_read_ends_equal_to_sqls() {
         in_time("the first chunk", lab.seen.wait_for(|seen| seen.read > 0))
             .await
             .unwrap();
-        // An ALTER waits for the transaction that reads a chunk, and that one goes on only on this thread.
-        let changes = client(&format!(
+        let wider = LAST - 1;
+        execute(&format!(
             "ALTER TABLE {table} ADD COLUMN note TEXT FIRST; DELETE FROM {table} WHERE id % 3 = 0; \
-             ALTER TABLE {table} DROP COLUMN note;"
-        ));
-        let changed = tokio::task::spawn_blocking(move || changes.wait_with_output());
-        let changed = in_time("the changes", changed).await.unwrap().unwrap();
-        assert!(changed.status.success());
+             INSERT INTO {table} (id, customer, amount) VALUES ({wider}, 'wider', 0);"
+        ))
+        .await;
+        // Canal stops for good at a row that has more columns than its table has by now.
+        let seen = lab.seen.wait_for(|seen| seen.orders.contains_key(&wider));
+        in_time("a row of the wider table", seen).await.unwrap();
+        execute(&format!("ALTER TABLE {table} DROP COLUMN note;")).await;
         let streaming = in_time("all chunks", lab.snapshot.send(WaitForStreaming)).await;
         streaming.unwrap().unwrap();
         database.execute(&format!(

@@ -1,7 +1,7 @@
 //! A process that contends and serves the register while it leads.
 
 use std::sync::{Arc, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use lockkeeper_core::prelude::*;
 use lockkeeper_fencing::election::{
@@ -28,8 +28,12 @@ fn member() {
     }
 }
 
+/// A handler may wait for a guard's store that is away; were it not over in time, its endpoint would be ended for good.
+const REVOKED: Duration = Duration::from_secs(60);
+
 async fn run(place: Place, bind: &str) {
-    let service = RpcService::builder().bind(bind).allow_insecure(true);
+    let service = RpcService::builder().revoke_timeout(REVOKED);
+    let service = service.bind(bind).allow_insecure(true);
     let service = service.start().await.unwrap();
     let present = Present::default();
     let (given_up, mut gives_up) = unbounded_channel();
@@ -110,7 +114,7 @@ impl LeaderContender for Contender {
             return Box::pin(async {});
         }
         Box::pin(async move {
-            let _ = server.revoke().await;
+            server.revoke().await.expect("handlers end in time");
             *present.lock().unwrap_or_else(PoisonError::into_inner) = None;
         })
     }
