@@ -21,7 +21,7 @@ pub use crate::{
         RegionHandle, StartOperator,
     },
     point::Hook,
-    process::{LocalProcesses, ProcessSpawner, RestartLimit, Supervisor},
+    process::{LocalProcesses, ProcessSpawner, Supervisor},
     sink::{FileSink, IdempotentSink, SinkOperator, TwoPhaseSink},
     source::bad_row::OnBadRow,
     source::file::{FileSource, FileSourceConfig},

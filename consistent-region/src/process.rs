@@ -13,13 +13,11 @@
 mod identity;
 mod local;
 mod parent;
-mod restarts;
 mod spawner;
 mod supervisor;
 
 pub use identity::ProcessIdentity;
 pub use local::{LocalProcesses, Pipes};
 pub use parent::end_with_parent;
-pub use restarts::RestartLimit;
 pub use spawner::{ProcessEnd, ProcessSpawner, SpawnError};
 pub use supervisor::{Supervised, SupervisionEvent, Supervisor};

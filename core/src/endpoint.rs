@@ -10,7 +10,7 @@ pub use self::{
     lifecycle::{Control, EndpointState},
     method::{Method, ServedGateway},
     resources::{ResourceId, Resources},
-    restart::{AfterPanic, Escalation, RestartPolicy},
+    restart::{AfterPanic, Escalation, RestartBudget, RestartPolicy, RestartVerdict},
     traits::{HookFuture, HookResult, RpcEndpoint, RpcLifecycle, Serves, hook_done},
 };
 

@@ -82,7 +82,10 @@ pub use lockkeeper_core_macros::RpcEndpoint;
 pub use crate::{
     address::{Authority, EndpointId, RpcAddress},
     context::CallContext,
-    endpoint::{EndpointState, RestartPolicy, RpcEndpoint, inbox::InboxLimits},
+    endpoint::{
+        EndpointState, RestartBudget, RestartPolicy, RestartVerdict, RpcEndpoint,
+        inbox::InboxLimits,
+    },
     error::{FencingViolation, Outcome, RpcError, RpcErrorKind, TimeoutPhase},
     gateway::{
         FencedGateway, Gateway, GatewayDescriptor, GatewayRef, MethodDescriptor, RpcGateway,

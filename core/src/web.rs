@@ -25,7 +25,7 @@
 //! | `GET /fragment` | what the script fetches |
 //! | `GET /console.js`, `GET /console.css` | the page's only assets |
 //! | `GET /status.json` | the same data as JSON: see [`StatusSnapshot`](crate::status::StatusSnapshot) |
-//! | `GET /metrics` | Prometheus' text, if a recorder's handle was given; else 404 |
+//! | `GET /metrics` | Prometheus' text, if the app gave it; else 404 |
 //! | `GET /health` | 200 while the process lives |
 //! | `GET /ready` | 200, or 503 with the reasons until every part is ready |
 //! | `POST /actions` | does something, if a token was given; else 404 |

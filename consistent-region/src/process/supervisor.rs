@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use lockkeeper_core::{RestartBudget, RestartPolicy, RestartVerdict};
 use lockkeeper_fencing::clock::{Clock, SystemClock};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::restarts::{RestartLimit, Restarts, Verdict};
 use super::spawner::{ProcessEnd, ProcessSpawner, SpawnError};
 
+/// How often a process is started again within the policy's window, unless that is set.
+const RESTARTS: usize = 10;
 /// How many events a slow listener may be behind before it misses the oldest.
 const EVENTS: usize = 256;
 
@@ -20,22 +22,23 @@ const EVENTS: usize = 256;
 #[derive(Debug)]
 pub struct Supervisor {
     spawner: Arc<dyn ProcessSpawner>,
-    limit: RestartLimit,
+    policy: RestartPolicy,
 }
 
 impl Supervisor {
-    /// Starts processes by `spawner`, with the default limit.
+    /// Starts processes by `spawner`: each again at most 10 times in 60 s, with core's pauses.
     pub fn new(spawner: Arc<dyn ProcessSpawner>) -> Self {
         Self {
             spawner,
-            limit: RestartLimit::default(),
+            policy: RestartPolicy::default().max_restarts(RESTARTS),
         }
     }
 
-    /// How often and how soon each process is started again.
+    /// How often and how soon each process is started again. What the policy says of panics and
+    /// escalation is for endpoints.
     #[must_use]
-    pub fn with_limit(mut self, limit: RestartLimit) -> Self {
-        self.limit = limit;
+    pub fn with_policy(mut self, policy: RestartPolicy) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -49,7 +52,7 @@ impl Supervisor {
             let one = Keeper {
                 worker: worker.clone(),
                 spawner: Arc::clone(&self.spawner),
-                restarts: Restarts::new(self.limit.clone()),
+                restarts: RestartBudget::new(self.policy.clone()),
                 events: events.clone(),
             };
             tasks.spawn(one.run());
@@ -137,7 +140,7 @@ impl Supervised {
 struct Keeper {
     worker: String,
     spawner: Arc<dyn ProcessSpawner>,
-    restarts: Restarts,
+    restarts: RestartBudget,
     events: broadcast::Sender<SupervisionEvent>,
 }
 
@@ -167,9 +170,9 @@ impl Keeper {
                     text
                 }
             };
-            match self.restarts.ended(SystemClock.now().elapsed()) {
-                Verdict::RestartAfter(pause) => sleep(pause).await,
-                Verdict::GiveUp => {
+            match self.restarts.failed(SystemClock.now().elapsed()) {
+                RestartVerdict::RestartAfter(pause) => sleep(pause).await,
+                RestartVerdict::GiveUp(_) => {
                     tracing::error!(worker, reason, "the worker's process has ended too often");
                     return self.tell(SupervisionEvent::GivenUp { worker, reason });
                 }

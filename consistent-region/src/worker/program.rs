@@ -27,9 +27,8 @@ use super::handle::{WorkerEnd, WorkerHandle};
 /// use lockkeeper_core::RpcService;
 /// use lockkeeper_fencing::{driver::LeaseFiles, election::ComponentId, retrieval::LeaderRetrievalService};
 /// use lockkeeper_remote::RemoteBuilderExt;
-/// # fn graph() -> Region { unimplemented!() }
 ///
-/// # async fn main_of_a_worker() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main_of_a_worker(region: Region) -> Result<(), Box<dyn std::error::Error>> {
 /// let service = RpcService::builder().bind("127.0.0.1:0").start().await?;
 /// let store = Arc::new(FileStore::open_existing("/var/lib/shop/store")?);
 /// let leases = LeaderRetrievalService::new(LeaseFiles::new("/var/lib/shop/election"));
@@ -38,7 +37,7 @@ use super::handle::{WorkerEnd, WorkerHandle};
 /// let mut config = WorkerConfig::new("worker-1"); // its name: the same after a restart
 /// config.slots = 8;
 /// config.labels = vec!["ssd".into()];
-/// WorkerProgram::new(graph(), store, config).run(&service, leader).await?;
+/// WorkerProgram::new(region, store, config).run(&service, leader).await?;
 /// # Ok(())
 /// # }
 /// ```

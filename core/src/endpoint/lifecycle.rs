@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::restart::{Failure, RestartBudget, Verdict};
+use super::restart::{Failure, RestartBudget, RestartVerdict};
 use crate::error::{RpcError, RpcErrorKind};
 
 /// The four states that users see.
@@ -314,12 +314,12 @@ impl Lifecycle {
             Phase::BackingOff { serve } => serve,
             Phase::Started | Phase::Starting { .. } => true,
         };
-        let verdict = self
-            .budget
-            .as_mut()
-            .map(|budget| budget.failed(now, &failure));
+        let verdict = self.budget.as_mut().map(|budget| match failure {
+            Failure::StoppedItself => RestartVerdict::GiveUp("not restarted".into()),
+            Failure::Panic(_) => budget.failed(now),
+        });
         match verdict {
-            Some(Verdict::RestartAfter(pause)) => {
+            Some(RestartVerdict::RestartAfter(pause)) => {
                 self.was_started = false;
                 self.phase = Phase::BackingOff { serve };
                 let cause = failure.into_cause();
@@ -334,7 +334,7 @@ impl Lifecycle {
                     Action::ArmBackOff(pause),
                 ]
             }
-            Some(Verdict::GiveUp(text)) => {
+            Some(RestartVerdict::GiveUp(text)) => {
                 let cause = failure.into_cause();
                 self.end(Err(cause.in_context(text)))
             }

@@ -1,4 +1,4 @@
-//! How often and how soon a failed endpoint is restarted: a pure machine.
+//! How often and how soon what has failed is restarted, an endpoint or a process: a pure machine.
 //!
 //! actix' own supervisor restarts at once, for ever, and never after a panic. Here a restart needs
 //! room in a window, and the pause before it grows, with jitter, until a quiet window resets it.
@@ -28,7 +28,8 @@ pub enum Escalation {
     TerminateService,
 }
 
-/// How a supervised endpoint is restarted.
+/// How a supervised endpoint is restarted; through a [`RestartBudget`] of your own, anything else
+/// that fails.
 ///
 /// ```
 /// use lockkeeper_core::RestartPolicy;
@@ -130,22 +131,38 @@ impl Failure {
 
 /// What to do about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum RestartVerdict {
+    /// Restart it after this pause.
     RestartAfter(Duration),
-    /// With the reason.
+    /// Not any more, with the reason.
     GiveUp(String),
 }
 
-/// Counts the restarts of one endpoint.
+/// Counts the restarts of one thing, and says when there are too many. Has no clock: the caller
+/// tells the time. [`after_panic`](RestartPolicy::after_panic) and
+/// [`escalation`](RestartPolicy::escalation) are for endpoints alone.
+///
+/// ```
+/// use lockkeeper_core::{RestartBudget, RestartPolicy, RestartVerdict};
+/// use std::time::Duration;
+///
+/// let mut budget = RestartBudget::new(RestartPolicy::default().max_restarts(1));
+/// let verdict = budget.failed(Duration::ZERO);
+/// assert!(matches!(verdict, RestartVerdict::RestartAfter(pause) if pause.as_millis() <= 100));
+/// let verdict = budget.failed(Duration::from_secs(1));
+/// assert!(matches!(verdict, RestartVerdict::GiveUp(_)));
+/// ```
 #[derive(Debug)]
-pub(crate) struct RestartBudget {
+pub struct RestartBudget {
     policy: RestartPolicy,
     restarts: VecDeque<Duration>,
     random: fastrand::Rng,
 }
 
 impl RestartBudget {
-    pub(crate) fn new(policy: RestartPolicy) -> Self {
+    /// Nothing has failed yet.
+    #[must_use]
+    pub fn new(policy: RestartPolicy) -> Self {
         let random = policy
             .seed
             .map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
@@ -157,10 +174,7 @@ impl RestartBudget {
     }
 
     /// A failure at `now` (time since any fixed point).
-    pub(crate) fn failed(&mut self, now: Duration, failure: &Failure) -> Verdict {
-        if matches!(failure, Failure::StoppedItself) {
-            return Verdict::GiveUp("not restarted".into());
-        }
+    pub fn failed(&mut self, now: Duration) -> RestartVerdict {
         let window = self.policy.window;
         while self
             .restarts
@@ -170,7 +184,7 @@ impl RestartBudget {
             self.restarts.pop_front();
         }
         if self.restarts.len() >= self.policy.max_restarts {
-            return Verdict::GiveUp(format!(
+            return RestartVerdict::GiveUp(format!(
                 "not restarted again after {} restarts within {window:?}",
                 self.restarts.len()
             ));
@@ -181,17 +195,13 @@ impl RestartBudget {
         let full = self.policy.first_pause.saturating_mul(1 << doublings);
         let full = std::cmp::min(full, self.policy.max_pause);
         self.restarts.push_back(now);
-        Verdict::RestartAfter(full.mul_f64(0.5 + 0.5 * self.random.f64()))
+        RestartVerdict::RestartAfter(full.mul_f64(0.5 + 0.5 * self.random.f64()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn panic() -> Failure {
-        Failure::Panic(RpcError::new(RpcErrorKind::Panicked, "boom"))
-    }
 
     #[test]
     fn pauses_double_with_jitter_up_to_the_maximum() {
@@ -202,7 +212,7 @@ mod tests {
             .seed(7);
         let mut budget = RestartBudget::new(policy);
         for full in [1, 2, 4, 8, 8, 8] {
-            let Verdict::RestartAfter(pause) = budget.failed(second, &panic()) else {
+            let RestartVerdict::RestartAfter(pause) = budget.failed(second) else {
                 unreachable!("within the limit")
             };
             assert!(
@@ -210,10 +220,7 @@ mod tests {
                 "{pause:?} of {full} s"
             );
         }
-        assert!(matches!(
-            budget.failed(second, &panic()),
-            Verdict::GiveUp(_)
-        ));
+        assert!(matches!(budget.failed(second), RestartVerdict::GiveUp(_)));
     }
 
     #[test]
@@ -223,24 +230,17 @@ mod tests {
             .window(Duration::from_secs(10));
         let mut budget = RestartBudget::new(policy);
         assert!(matches!(
-            budget.failed(Duration::ZERO, &panic()),
-            Verdict::RestartAfter(_)
+            budget.failed(Duration::ZERO),
+            RestartVerdict::RestartAfter(_)
         ));
         assert!(matches!(
-            budget.failed(Duration::from_secs(9), &panic()),
-            Verdict::GiveUp(_)
+            budget.failed(Duration::from_secs(9)),
+            RestartVerdict::GiveUp(_)
         ));
         assert!(matches!(
-            budget.failed(Duration::from_secs(10), &panic()),
-            Verdict::RestartAfter(_)
+            budget.failed(Duration::from_secs(10)),
+            RestartVerdict::RestartAfter(_)
         ));
-    }
-
-    #[test]
-    fn an_actor_that_stops_itself_is_not_restarted() {
-        let mut budget = RestartBudget::new(RestartPolicy::default());
-        let verdict = budget.failed(Duration::ZERO, &Failure::StoppedItself);
-        assert!(matches!(verdict, Verdict::GiveUp(_)));
     }
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
         let mut budget = RestartBudget::new(policy);
         for _ in 0..100 {
             assert!(matches!(
-                budget.failed(Duration::MAX, &panic()),
-                Verdict::RestartAfter(_)
+                budget.failed(Duration::MAX),
+                RestartVerdict::RestartAfter(_)
             ));
         }
     }

@@ -6,7 +6,6 @@ use std::{
 };
 
 use actix_web::Scope;
-use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::{
     action::ActionToken,
@@ -31,9 +30,15 @@ pub struct Console {
     pub(super) inner: Arc<Inner>,
 }
 
+/// Prometheus' text, as of now.
+type Metrics = Box<dyn Fn() -> String + Send + Sync>;
+/// What is done for the recorder from time to time.
+type Upkeep = Box<dyn Fn() + Send + Sync>;
+
 pub(super) struct Inner {
     pub(super) title: String,
-    pub(super) metrics: Option<PrometheusHandle>,
+    pub(super) metrics: Option<Metrics>,
+    pub(super) upkeep: Option<Upkeep>,
     pub(super) token: Option<ActionToken>,
     registry: StatusRegistry,
     gatherer: Mutex<Gatherer>,
@@ -72,6 +77,7 @@ impl Console {
             registry: registry.clone(),
             title: "Lockkeeper".to_owned(),
             metrics: None,
+            upkeep: None,
             token: None,
         }
     }
@@ -99,7 +105,8 @@ impl std::fmt::Debug for Console {
 pub struct ConsoleBuilder {
     registry: StatusRegistry,
     title: String,
-    metrics: Option<PrometheusHandle>,
+    metrics: Option<Metrics>,
+    upkeep: Option<Upkeep>,
     token: Option<String>,
 }
 
@@ -111,11 +118,19 @@ impl ConsoleBuilder {
         self
     }
 
-    /// Serves `/metrics` from the recorder that this handle belongs to. The console does the
-    /// recorder's upkeep, every five seconds.
+    /// Serves at `/metrics` what `render` gives: Prometheus' text, such as that of
+    /// `metrics_exporter_prometheus::PrometheusHandle::render`.
     #[must_use]
-    pub fn metrics(mut self, handle: PrometheusHandle) -> Self {
-        self.metrics = Some(handle);
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Box::new(render));
+        self
+    }
+
+    /// Is called every five seconds, on the console's thread: for a recorder that needs it, such as by
+    /// `PrometheusHandle::run_upkeep`, without which a histogram that nobody asks for grows.
+    #[must_use]
+    pub fn upkeep(mut self, upkeep: impl Fn() + Send + Sync + 'static) -> Self {
+        self.upkeep = Some(Box::new(upkeep));
         self
     }
 
@@ -141,11 +156,13 @@ impl ConsoleBuilder {
         }
         let token = self.token.map(ActionToken::new).transpose()?;
         let offers_actions = token.is_some();
-        let (title, metrics, registry) = (self.title, self.metrics, self.registry);
+        let (title, registry) = (self.title, self.registry);
+        let (metrics, upkeep) = (self.metrics, self.upkeep);
         let mut failed = None;
         let inner = Arc::new_cyclic(|inner| Inner {
             title,
             metrics,
+            upkeep,
             token,
             registry,
             gatherer: Mutex::new(Gatherer::new(offers_actions)),

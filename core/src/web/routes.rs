@@ -117,7 +117,7 @@ fn metrics(console: &Console) -> HttpResponse {
     match &console.inner.metrics {
         Some(metrics) => answer(StatusCode::OK)
             .content_type("text/plain; version=0.0.4; charset=utf-8")
-            .body(metrics.render()),
+            .body(metrics()),
         None => problem(
             StatusCode::NOT_FOUND,
             "the program gave the console no recorder of metrics",

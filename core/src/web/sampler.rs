@@ -14,7 +14,7 @@ use std::{
 
 use super::console::{Inner, SAMPLE_EVERY};
 
-/// The recorder's histograms are drained after so many samples.
+/// The recorder's upkeep is done after so many samples.
 const UPKEEP_EVERY: u64 = 10;
 
 /// Ends the thread when it is dropped.
@@ -35,10 +35,10 @@ impl Sampler {
                     };
                     console.sample();
                     samples += 1;
-                    if let Some(metrics) = &console.metrics
+                    if let Some(upkeep) = &console.upkeep
                         && samples.is_multiple_of(UPKEEP_EVERY)
                     {
-                        metrics.run_upkeep();
+                        upkeep();
                     }
                 }
             })?;

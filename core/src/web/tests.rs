@@ -367,7 +367,8 @@ async fn metrics_are_those_of_the_recorder_that_was_given() {
         StatusCode::NOT_FOUND
     );
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let console = console(&[], |it| it.metrics(recorder.handle()));
+    let handle = recorder.handle();
+    let console = console(&[], |it| it.metrics(move || handle.render()));
     metrics::with_local_recorder(&recorder, || metrics::counter!("rows_total").increment(3));
     let answer = get(&console, "/metrics").await;
     assert_eq!(answer.status, StatusCode::OK);

@@ -55,7 +55,11 @@ pub fn serve(
     let recorder = PrometheusBuilder::new()
         .install_recorder()
         .context("the metrics' recorder")?;
-    let mut console = Console::builder(registry).title("orders").metrics(recorder);
+    let (metrics, upkeep) = (recorder.clone(), recorder);
+    let mut console = Console::builder(registry)
+        .title("orders")
+        .metrics(move || metrics.render())
+        .upkeep(move || upkeep.run_upkeep());
     if let Some(token) = token {
         console = console.actions(token);
     }

@@ -17,6 +17,8 @@ use crate::mq::error::MqError;
 
 /// How long making a topic may take at the broker.
 const CREATE_TIMEOUT_MS: i32 = 5_000;
+/// How often a topic that was made is looked for.
+const SHOWN_POLL: Duration = Duration::from_millis(10);
 
 /// A cluster, connected when it is needed.
 pub(super) struct Kafka {
@@ -72,14 +74,11 @@ impl Kafka {
             .map_err(|error| meaning(&error))?;
         let made = controller.create_topic(topic, count, copies, CREATE_TIMEOUT_MS);
         match made.await {
-            Ok(()) => Ok(partitions),
-            Err(Error::ServerError {
+            Ok(())
+            | Err(Error::ServerError {
                 protocol_error: ProtocolError::TopicAlreadyExists,
                 ..
-            }) => {
-                let found = self::count(client, topic).await?;
-                found.ok_or_else(|| MqError::UnknownTopic(topic.to_owned()))
-            }
+            }) => until_it_is_shown(client, topic).await,
             Err(error) => Err(meaning(&error)),
         }
     }
@@ -167,6 +166,16 @@ impl Kafka {
             *self.open.lock().await = None;
         }
         done
+    }
+}
+
+/// A broker shows a topic a while after its controller has made it. The caller has a limit.
+async fn until_it_is_shown(client: &Client, topic: &str) -> Result<u32, MqError> {
+    loop {
+        match count(client, topic).await? {
+            Some(count) => return Ok(count),
+            None => tokio::time::sleep(SHOWN_POLL).await,
+        }
     }
 }
 

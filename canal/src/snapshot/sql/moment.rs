@@ -11,6 +11,9 @@ use crate::snapshot::settings::SnapshotDatabase;
 /// Between two looks whether the database's clock has gone on to the next second.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long its clock may take to the next second: more, and it was set back.
+const CLOCK_LIMIT: Duration = Duration::from_secs(30);
+
 /// For how long writes may wait for the read lock, in seconds.
 const LOCK_LIMIT: u32 = 5;
 
@@ -38,9 +41,18 @@ impl Database {
         };
         let until = self.seconds().await?;
         let mut other = Self::connect(settings).await?;
-        while other.seconds().await? <= until {
-            tokio::time::sleep(LOOK).await;
-        }
+        let later = async {
+            while other.seconds().await? <= until {
+                tokio::time::sleep(LOOK).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(CLOCK_LIMIT, later)
+            .await
+            .unwrap_or_else(|_| {
+                let stands = "its clock stands still, or was set back, while the snapshot began";
+                Err(SnapshotError::Database(stands.to_owned()))
+            })?;
         let (after, _) = other.binlog(by_lock).await?;
         if before != journal || after != journal {
             return Err(SnapshotError::Database(format!(

@@ -64,24 +64,8 @@ fn on_a_real_broker(name: &str, contract: impl AsyncFnOnce(KafkaProducer, KafkaC
         let producer = KafkaProducer::new(settings(&address)).unwrap();
         producer.partitions(&topic).await.unwrap();
         let consumer = KafkaConsumer::new(KafkaSettings::new([&address])).unwrap();
-        in_time("the topic", until_it_is_shown(&consumer, &topic)).await;
         contract(producer, consumer, topic).await;
     });
-}
-
-/// A broker shows a topic a while after it has made it.
-async fn until_it_is_shown(consumer: &KafkaConsumer, topic: &str) {
-    loop {
-        match consumer.range(topic, 0).await {
-            Err(MqError::UnknownTopic(_) | MqError::Unavailable(_)) => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            shown => {
-                shown.unwrap();
-                return;
-            }
-        }
-    }
 }
 
 crate::mq::every_queue_contract!(on_a_real_broker);

@@ -1,3 +1,5 @@
+//! What a console is told of a region.
+
 use std::time::Duration;
 
 use super::*;

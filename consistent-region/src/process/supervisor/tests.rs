@@ -63,12 +63,11 @@ impl ProcessSpawner for Script {
 
 fn supervised(script: &Arc<Script>) -> Supervised {
     let spawner: Arc<dyn ProcessSpawner> = Arc::clone(script) as _;
-    let limit = RestartLimit {
-        restarts: 2,
-        first_pause: Duration::from_millis(1),
-        ..RestartLimit::default()
-    };
-    Supervisor::new(spawner).with_limit(limit).start(["w"])
+    let pause = Duration::from_millis(1);
+    let policy = RestartPolicy::default()
+        .max_restarts(2)
+        .back_off(pause, pause);
+    Supervisor::new(spawner).with_policy(policy).start(["w"])
 }
 
 async fn told(events: &mut broadcast::Receiver<SupervisionEvent>, count: usize) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! A source that can be read again, and a count by key; both fail on demand.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +13,7 @@ use crate::operator::{
     Cut, InstanceContext, Operator, OperatorError, Output, Prepared, Produced, RegionHandle,
     StartOperator,
 };
+use crate::testing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -168,8 +168,7 @@ impl StartOperator for Numbers {
 
 /// Emits the counts that changed when it is drained.
 pub(crate) struct Counts {
-    counts: BTreeMap<u64, u64>,
-    changed: BTreeSet<u64>,
+    counts: testing::Counts,
     faults: Faults,
     own: Option<actix::Addr<Self>>,
     _context: InstanceContext,
@@ -178,8 +177,7 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn new(context: InstanceContext, faults: Faults) -> Self {
         Self {
-            counts: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            counts: testing::Counts::of_keys(super::KEYS),
             faults,
             own: None,
             _context: context,
@@ -215,7 +213,7 @@ impl Operator for Counts {
     fn process(
         &mut self,
         batch: Vec<u64>,
-        _: &mut Output<(u64, u64)>,
+        output: &mut Output<(u64, u64)>,
     ) -> Result<(), OperatorError> {
         use Fault::{ActorStops, ProcessFails, ProcessPanics};
         match self.faults.take(&[ActorStops, ProcessFails, ProcessPanics]) {
@@ -228,44 +226,25 @@ impl Operator for Counts {
             .0
             .processed
             .fetch_add(batch.len() as u64, Ordering::SeqCst);
-        for number in batch {
-            let key = number % super::KEYS;
-            *self.counts.entry(key).or_default() += 1;
-            self.changed.insert(key);
-        }
-        Ok(())
+        self.counts.process(batch, output)
     }
 
     fn drain(&mut self, output: &mut Output<(u64, u64)>) -> Result<(), OperatorError> {
-        let changed = std::mem::take(&mut self.changed);
-        output.extend(changed.into_iter().map(|key| (key, self.counts[&key])));
-        Ok(())
+        self.counts.drain(output)
     }
 
-    fn prepare(&mut self, _: Cut) -> Result<Prepared, OperatorError> {
+    fn prepare(&mut self, cut: Cut) -> Result<Prepared, OperatorError> {
         if self.faults.take(&[Fault::PrepareFails]).is_some() {
             return Err(OperatorError::Retry("injected".to_owned()));
         }
-        let counts = self.counts.clone();
-        let write = move |to: &mut dyn std::io::Write| {
-            serde_json::to_writer(to, &counts).map_err(std::io::Error::from)
-        };
-        Ok(Prepared {
-            state: Some(Box::new(write)),
-            stage: None,
-        })
+        self.counts.prepare(cut)
     }
 
-    fn reset(&mut self, state: &mut dyn Read, _: u32) -> Result<(), OperatorError> {
-        self.changed.clear();
-        self.counts = serde_json::from_reader(state)
-            .map_err(|error| OperatorError::Retry(error.to_string()))?;
-        Ok(())
+    fn reset(&mut self, state: &mut dyn Read, width: u32) -> Result<(), OperatorError> {
+        self.counts.reset(state, width)
     }
 
     fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
-        self.changed.clear();
-        self.counts.clear();
-        Ok(())
+        self.counts.reset_to_initial_state()
     }
 }

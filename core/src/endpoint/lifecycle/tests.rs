@@ -90,6 +90,19 @@ fn a_failed_first_start_ends_with_its_cause() {
 }
 
 #[test]
+fn an_actor_that_stops_itself_is_not_restarted() {
+    let mut machine = Lifecycle::new(Some(RestartBudget::new(RestartPolicy::default())));
+    step(&mut machine, Event::Control(Control::Start));
+    step(&mut machine, Event::HookDone(Ok(())));
+    let actions = step(&mut machine, Event::Failed(Failure::StoppedItself));
+    assert!(matches!(
+        actions.last(),
+        Some(Action::Finish(Err(error)))
+            if error.kind() == RpcErrorKind::Stopped && error.text().contains("not restarted")
+    ));
+}
+
+#[test]
 fn a_panic_under_supervision_holds_what_waits_and_answers_what_runs() {
     let mut machine = Lifecycle::new(Some(RestartBudget::new(RestartPolicy::default())));
     step(&mut machine, Event::Control(Control::Start));

@@ -1,3 +1,5 @@
+//! What the parent makes of what its processes tell.
+
 use lockkeeper_core::status::{Level, StatusAction, StatusEvent, StatusSnapshot};
 
 use super::*;
