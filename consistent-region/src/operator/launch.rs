@@ -142,6 +142,8 @@ pub(crate) fn launch<A: Operator>(
             stamp,
             completed: 0,
             staged: None,
+            committing: None,
+            held: None,
             round_began: None,
             cut_wanted,
             output: Output::new(),

@@ -5,6 +5,7 @@
 //! more. So back-pressure never keeps an order waiting, and a reset never waits for a slow
 //! neighbour.
 
+mod commit;
 mod cut;
 mod reset;
 mod streams;
@@ -83,7 +84,12 @@ pub(crate) struct Pump<A: Operator> {
     /// Term and attempt of the last reset, sequence number of the last round.
     pub(crate) stamp: Stamp,
     pub(crate) completed: u64,
+    /// What was staged for a cut that is not committed yet.
     pub(crate) staged: Option<(u64, StagedToken)>,
+    /// The cut whose commit is under way.
+    pub(crate) committing: Option<u64>,
+    /// What is durable of a cut while the one before is not committed.
+    pub(crate) held: Option<(Stamp, Box<Durable>)>,
     /// When the first sign of the current round came.
     pub(crate) round_began: Option<Instant>,
     /// A cut was asked for and did not begin yet.

@@ -171,7 +171,7 @@ async fn recovers_from(fault: Fault) {
             test.scripted.cut(false).await.unwrap_err()
         }
         Fault::PrepareFails => test.scripted.cut(false).await.unwrap_err(),
-        _ => test.scripted.failure().await,
+        _ => test.scripted.event().await,
     };
     let (named, reason) = match failed {
         ProgressEvent::Failed {
@@ -257,4 +257,60 @@ async fn s27_a_commit_that_was_missed_is_made_up_for_by_the_reset() {
     );
     test.scripted.reset(Some(point), false).await;
     assert_eq!(test.output(), truth());
+}
+
+/// A fixture whose sink has staged something for a cut that the coordinator said nothing of yet.
+async fn with_a_staged_cut() -> (Fixture, RestorePoint) {
+    let mut test = Fixture::start().await;
+    test.scripted.reset(None, true).await;
+    test.scripted.order(Order::Resume);
+    test.faults.allow_up_to(5_000);
+    test.faults.produced_reaches(5_000).await;
+    let point = test.scripted.cut(false).await.unwrap();
+    assert!(!point.tokens.is_empty());
+    (test, point)
+}
+
+/// Markers come by other workers, and may be faster than the coordinator's own word.
+#[actix_rt::test]
+async fn p6_a_cut_whose_marker_overtakes_the_news_of_the_one_before_waits_for_its_commit() {
+    let (mut test, point) = with_a_staged_cut().await;
+    let completed = point.seq;
+    test.scripted.order(Order::Drain {
+        last: false,
+        completed,
+    });
+    let prepared = test.scripted.event().await;
+    assert_eq!(prepared, ProgressEvent::BlockingCheckpointDone);
+    // Panics if the second cut is durable before the first is committed.
+    test.scripted.commit(&point).await;
+    let durable = test.scripted.event().await;
+    assert!(
+        matches!(durable, ProgressEvent::CheckpointDone { .. }),
+        "{durable:?}"
+    );
+}
+
+#[actix_rt::test]
+async fn p6_a_cut_whose_marker_overtakes_the_news_that_the_one_before_failed_is_no_success() {
+    let (mut test, point) = with_a_staged_cut().await;
+    let completed = point.seq - 1;
+    test.scripted.order(Order::Drain {
+        last: false,
+        completed,
+    });
+    match test.scripted.event().await {
+        ProgressEvent::Failed {
+            instance: Some(instance),
+            reason,
+            permanent: false,
+        } => {
+            assert_eq!(instance.operator, "sink");
+            assert!(
+                reason.contains("can't become part of the next one"),
+                "{reason}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
 }

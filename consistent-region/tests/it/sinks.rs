@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use actix::{Actor, Context};
 use lockkeeper_consistent_region::coordinator::{RegionEvent, RegionState};
@@ -16,6 +17,8 @@ use lockkeeper_consistent_region::sink::{
 };
 use lockkeeper_consistent_region::store::MemoryStore;
 use lockkeeper_consistent_region::worker::WorkerEnd;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::numbers::{Upstream, numbers};
@@ -124,6 +127,85 @@ async fn s27_a_sink_of_the_users_own_has_every_tuple_once() {
         .collect();
     assert_eq!(numbers, (0..NUMBERS).collect::<Vec<_>>());
     assert!(ledger.staged.lock().unwrap().is_empty());
+}
+
+/// A ledger whose commits wait at a gate.
+struct GatedSink {
+    ledger: LedgerSink,
+    gate: watch::Receiver<bool>,
+    stagings: watch::Sender<usize>,
+}
+
+impl TwoPhaseSink for GatedSink {
+    type Tuple = u64;
+
+    fn stage(&self, cut: Cut, tuples: Vec<u64>) -> Result<Vec<u8>, OperatorError> {
+        let staged = self.ledger.stage(cut, tuples);
+        self.stagings.send_modify(|stagings| *stagings += 1);
+        staged
+    }
+}
+
+impl Committer for GatedSink {
+    fn commit(&self, seq: u64, token: &[u8]) -> Result<(), OperatorError> {
+        let mut gate = self.gate.clone();
+        let opened = timeout(LIMIT, gate.wait_for(|open| *open));
+        Runtime::new().unwrap().block_on(async {
+            opened.await.unwrap().unwrap();
+        });
+        self.ledger.commit(seq, token)
+    }
+
+    fn abort_all_except(&self, retained: &[Vec<u8>]) -> Result<(), OperatorError> {
+        self.ledger.abort_all_except(retained)
+    }
+}
+
+/// A restart from the second cut would commit what that one has staged, and nothing before.
+#[actix::test]
+async fn p6_a_cut_is_not_complete_while_the_one_before_is_not_committed() {
+    let ledger = Arc::new(Ledger::default());
+    let (open, gate) = watch::channel(false);
+    let (stagings, mut staged) = watch::channel(0);
+    let upstream = Upstream::new(NUMBERS, NUMBERS / 2);
+    let mut place = Place::with(|_| {
+        let ledger = Arc::clone(&ledger);
+        let mut graph = Region::builder("gated");
+        let source = numbers(&upstream, &mut graph);
+        graph.end("sink", source, move |context| {
+            let sink = GatedSink {
+                ledger: LedgerSink(Arc::clone(&ledger)),
+                gate: gate.clone(),
+                stagings: stagings.clone(),
+            };
+            SinkOperator::of(context, sink)
+        });
+        graph.build().unwrap()
+    });
+    (place.period, place.lease) = (None, LIMIT);
+    let coordinator = place.coordinator();
+    let mut events = coordinator.events();
+    let mut worker = place.worker(&coordinator);
+    comes_into(&mut events, RegionState::Processing).await;
+    let half = timeout(LIMIT, upstream.produced(NUMBERS / 2));
+    half.await.unwrap();
+    coordinator.cut().await.unwrap();
+    cut_completed(&mut events).await;
+    // The last cut begins by itself.
+    upstream.release();
+    let twice = timeout(LIMIT, staged.wait_for(|stagings| *stagings == 2));
+    twice.await.unwrap().unwrap();
+    let early = timeout(Duration::from_millis(500), cut_completed(&mut events)).await;
+    assert!(early.is_err(), "the second cut is complete");
+    assert!(ledger.committed.lock().unwrap().is_empty());
+
+    open.send(true).unwrap();
+    cut_completed(&mut events).await;
+    let ended = timeout(LIMIT, worker.ended()).await;
+    assert_eq!(ended, Ok(WorkerEnd::RegionEnded));
+    let committed = ledger.committed.lock().unwrap();
+    let numbers = committed.values().map(|(_, numbers)| numbers.len());
+    assert_eq!(numbers.sum::<usize>(), usize::try_from(NUMBERS).unwrap());
 }
 
 /// Takes each id once. The first delivery of one number is taken, and its answer is lost.

@@ -1,4 +1,4 @@
-//! A cut as one instance goes through it: drain, prepare, send the marker on, write, commit.
+//! A cut as one instance goes through it: drain, prepare, send the marker on, write.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,6 +45,9 @@ impl<A: Operator> Pump<A> {
         let began = Instant::now();
         if let Some(streams) = &mut self.streams {
             streams.paused = true;
+        }
+        if let Err(fault) = self.learn_from(actor, marker) {
+            return self.fault(fault);
         }
         let start_delay = self.round_began.take().map_or(0, microseconds);
         self.stamp.seq = marker.seq;
@@ -158,6 +161,10 @@ impl<A: Operator> Pump<A> {
                 Turn::Again
             }
             Err(error) => self.fault(Fault::Error(error)),
+            Ok(durable) if self.owes_commit() => {
+                self.held = Some((stamp, durable));
+                Turn::Again
+            }
             Ok(durable) => {
                 let Durable {
                     object,
@@ -183,54 +190,30 @@ impl<A: Operator> Pump<A> {
 
     /// The cut came to nothing; what was prepared for it belongs to the next.
     pub(super) fn abandon(&mut self, actor: &mut A, seq: u64) -> Turn {
-        let Some((_, staged)) = self.prepared.take_if(|(prepared, _)| *prepared == seq) else {
-            return Turn::Again;
-        };
-        self.staged.take_if(|(staged, _)| *staged == seq);
-        if let Err(fault) = guarded(|| actor.cut_abandoned(seq, staged)) {
-            return self.fault(fault);
+        match self.give_back(actor, seq) {
+            Ok(()) => self.let_held_go(),
+            Err(fault) => self.fault(fault),
         }
-        self.keeper.abandon(seq);
-        Turn::Again
     }
 
-    pub(super) fn begin_commit(&mut self, actor: &mut A, seq: u64, oldest_retained: u64) {
-        let stamp = self.stamp;
-        let done = move |result| Done::Committed {
-            stamp,
-            seq,
-            oldest_retained,
-            result,
-        };
-        let staged = self.staged.take_if(|(staged, _)| *staged == seq);
-        match (staged, actor.committer()) {
-            (Some((_, staged)), Some(committer)) => {
-                let context = self.context.clone();
-                self.run(
-                    move || jobs::commit(&context, &*committer, seq, &staged.token),
-                    done,
-                );
+    /// A marker comes by other workers, and may overtake the coordinator's word that the cut before
+    /// came to nothing.
+    fn learn_from(&mut self, actor: &mut A, marker: Marker) -> Result<(), Fault> {
+        match self.prepared {
+            Some((seq, _)) if marker.completed < seq && seq < marker.seq => {
+                self.give_back(actor, seq)
             }
-            _ => self.jobs.push(Box::pin(std::future::ready(done(Ok(()))))),
+            _ => Ok(()),
         }
     }
 
-    pub(super) fn committed(
-        &mut self,
-        actor: &mut A,
-        seq: u64,
-        oldest_retained: u64,
-        result: Result<(), OperatorError>,
-    ) -> Turn {
-        if let Err(error) = result {
-            return self.fault(Fault::Error(error));
+    fn give_back(&mut self, actor: &mut A, seq: u64) -> Result<(), Fault> {
+        self.staged.take_if(|(staged, _)| *staged == seq);
+        self.held.take_if(|(stamp, _)| stamp.seq == seq);
+        if let Some((_, staged)) = self.prepared.take_if(|(prepared, _)| *prepared == seq) {
+            guarded(|| actor.cut_abandoned(seq, staged))?;
+            self.keeper.abandon(seq);
         }
-        self.completed = self.completed.max(seq);
-        if let Err(fault) = guarded(|| actor.region_checkpointed(seq, oldest_retained)) {
-            return self.fault(fault);
-        }
-        self.keeper.complete(seq);
-        self.report(InstanceEvent::Committed { seq });
-        Turn::Again
+        Ok(())
     }
 }

@@ -19,7 +19,7 @@ impl<A: Operator> Pump<A> {
         self.streams = None;
         self.jobs = FuturesUnordered::new();
         self.output.take();
-        self.staged = None;
+        (self.staged, self.committing, self.held) = (None, None, None);
         self.round_began = None;
         self.cut_wanted.store(false, Ordering::Release);
         self.prepared = None;

@@ -186,7 +186,8 @@ impl Scripted {
         }
     }
 
-    pub(crate) async fn failure(&mut self) -> ProgressEvent {
+    /// What the worker says next, besides that its source has ended.
+    pub(crate) async fn event(&mut self) -> ProgressEvent {
         loop {
             match self.progress().await.event {
                 ProgressEvent::Ended { .. } => {}
