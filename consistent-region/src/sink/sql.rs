@@ -41,6 +41,10 @@ pub struct SqlSettings {
     /// The user's password; it is never shown.
     pub password: Option<String>,
     /// How long one phase of a cut may take (60 s). It must be shorter than `drain_timeout`.
+    ///
+    /// The server ends a session that is silent for a quarter of it, in whole seconds and at least
+    /// one: so the rows that a stopped or lost process has locked keep its successor waiting for no
+    /// longer. A sink whose cuts are further apart than that connects anew for each.
     pub timeout: Duration,
     /// Begins the names of the sink's own two tables (`lockkeeper_`).
     pub table_prefix: String,

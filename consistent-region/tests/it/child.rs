@@ -7,6 +7,7 @@ use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use lockkeeper_consistent_region::point::{Hook, Point};
+use nix::sys::signal::raise;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,8 +39,10 @@ pub(crate) fn kill_myself() {
     let _ = kill_process(getpid(), Signal::KILL);
 }
 
+/// Stops this process; the calling thread goes no step further. A signal to the process might be
+/// taken by another thread, and this one would go on for a moment.
 pub(crate) fn stop_myself() {
-    kill_process(getpid(), Signal::STOP).unwrap();
+    raise(nix::sys::signal::Signal::SIGSTOP).unwrap();
 }
 
 /// Kills this process when it comes to `point` for the `times`th time since it has handed on tuples; in a
@@ -142,6 +145,12 @@ impl Child {
             .expect("it did not come to its point");
         let (_, status) = waited.unwrap().unwrap().unwrap();
         status
+    }
+
+    /// Stops it from outside, wherever it is.
+    pub(crate) async fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        self.stopped().await;
     }
 
     /// Goes on after it was stopped.

@@ -30,6 +30,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
 use crate::canal::{insert, region};
+use crate::child::stop_myself;
 use crate::numbers::{output, truth};
 use crate::place::{LIMIT, cut_completed, event};
 
@@ -135,7 +136,7 @@ impl Task {
         let armed = self.job.armed(&self.name);
         Hook::new(move |reached| {
             if reached == point && fs::remove_file(&armed).is_ok() {
-                kill_process(getpid(), Signal::STOP).unwrap();
+                stop_myself();
             }
         })
     }

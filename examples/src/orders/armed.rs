@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockkeeper_consistent_region::point::{Hook, Point};
+use nix::sys::signal::raise;
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
@@ -99,18 +100,18 @@ pub fn read_orders(extra: impl Fn(Point) + Send + Sync + 'static) -> Orders {
             }
         }
         // whoever started this process is gone: nobody would end it
-        signal_this_process(Signal::KILL);
+        kill_this_process();
     });
     let hook = Hook::new(move |point| {
         extra(point);
         match reached(&armed, point) {
             Some(Arm { stop: false, .. }) => {
                 Report::kill(point).write();
-                signal_this_process(Signal::KILL);
+                kill_this_process();
             }
             Some(Arm { stop: true, .. }) => {
                 Report::stop(point).write();
-                signal_this_process(Signal::STOP);
+                stop_this_thread_and_process();
             }
             None => {}
         }
@@ -147,9 +148,15 @@ fn create_token(token: &Path) -> bool {
         .is_ok()
 }
 
-fn signal_this_process(signal: Signal) {
-    // the signal takes effect before the call returns; nothing can be done if it does not
-    let _ = kill_process(getpid(), signal);
+fn kill_this_process() {
+    // takes effect on every thread before the call returns; nothing can be done if it does not
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// The calling thread goes no step further: a stop of the process might be taken by another thread,
+/// and this one would go on for a moment.
+fn stop_this_thread_and_process() {
+    let _ = raise(nix::sys::signal::Signal::SIGSTOP);
 }
 
 /// A watcher of points that reports when the source has subscribed and when it emits after a reset.

@@ -3,9 +3,10 @@
 use std::io;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
-use sqlx::{ConnectOptions, Connection, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -21,6 +22,9 @@ pub(super) enum Fault {
     #[error("{0}")]
     Wrong(String),
 }
+
+/// A session may be silent for the time-out divided by this; its successor needs the rest.
+const SILENT_PART: u32 = 4;
 
 /// A connection that is made when it is needed, and made anew after each failure.
 pub(super) struct Client {
@@ -133,10 +137,8 @@ impl Client {
         let mut connection = MySqlConnection::connect_with(&options)
             .await
             .map_err(|error| self.told(error.into()))?;
-        // Locks rows, and not what lies between them: neighbours must not wait for one another.
-        let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
-        let isolated = sqlx::raw_sql(isolation).execute(&mut connection).await;
-        isolated.map_err(|error| self.told(error.into()))?;
+        let limited = limit_session(&mut connection, settings.timeout).await;
+        limited.map_err(|fault| self.told(fault))?;
         if settings.check_durability {
             let durable = durability(&mut connection).await;
             durable.map_err(|fault| self.told(fault))?;
@@ -151,6 +153,31 @@ impl Client {
             _ => OperatorError::Permanent(text),
         }
     }
+}
+
+/// No session keeps others waiting for longer than it may: neither by what it locks nor by being
+/// silent.
+async fn limit_session(connection: &mut MySqlConnection, timeout: Duration) -> Result<(), Fault> {
+    // Locks rows, and not what lies between them: neighbours must not wait for one another.
+    let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    sqlx::raw_sql(isolation).execute(&mut *connection).await?;
+    // A process that is stopped within its transaction, or whose host is gone, would lock its
+    // successor out for the server's own eight hours. So the server ends a session that is silent,
+    // and the successor's statement waits for that.
+    let (silence, wait) = (seconds(timeout / SILENT_PART), seconds(timeout));
+    let limits = format!(
+        "SET SESSION wait_timeout = {silence}, net_read_timeout = {silence}, \
+         net_write_timeout = {silence}, innodb_lock_wait_timeout = {wait}"
+    );
+    // Nothing of a row gets into the text: only two numbers.
+    let limits = sqlx::raw_sql(AssertSqlSafe(limits));
+    limits.execute(connection).await?;
+    Ok(())
+}
+
+/// Whole ones, and at least one: the server counts in these.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs().max(1)
 }
 
 /// What the server has answered must be on its disk.
