@@ -11,7 +11,7 @@ use crate::election::{
 use crate::retrieval::{LeaderRetrievalDriverFactory, LeaderRetrievalService};
 
 /// An upper bound against hanging, not a measure.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A coordination store under test.
 pub trait ElectionStore {

@@ -153,10 +153,13 @@ fn serve(connection: TcpStream, leases: &Mutex<Leases>) -> Option<()> {
     }
 }
 
+/// A leader has to keep it while a test looks at it, however busy the machine is.
+const SESSION: Duration = Duration::from_secs(4);
+
 fn driver(address: &str) -> Kubernetes {
     Kubernetes::new("lockkeeper", "orders")
         .with_url(format!("http://{address}"))
-        .with_session(Duration::from_secs(1))
+        .with_session(SESSION)
         .with_poll_interval(Duration::from_millis(10))
 }
 

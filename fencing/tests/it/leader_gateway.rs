@@ -15,7 +15,8 @@ use lockkeeper_fencing::{Idempotent, LeaderGateway};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-const LIMIT: Duration = Duration::from_secs(20);
+/// An upper bound against hanging, not a measure.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Message, Serialize, Deserialize, Clone, Debug)]
 #[rtype(result = "String")]

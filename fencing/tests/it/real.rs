@@ -33,6 +33,18 @@ fn address(variable: &str, test: &str) -> Option<String> {
     None
 }
 
+/// A port for a server that can't be given port 0. It is none of those that systems hand out for port 0
+/// and for connections: nobody gets it by chance before the server starts, or while it is away.
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
+fn free_port() -> u16 {
+    loop {
+        let port = fastrand::u16(10_000..32_000);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// Says it also where the test passes: what is printed then is not shown.
 #[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
 fn say(what: &str) {

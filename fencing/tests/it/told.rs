@@ -50,10 +50,13 @@ pub(crate) async fn contend(
     (service, told)
 }
 
+/// An upper bound against hanging, not a measure.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// What comes next, but for problems that a driver goes on with by itself.
 pub(crate) async fn next(told: &mut UnboundedReceiver<Told>) -> Told {
     loop {
-        let next = tokio::time::timeout(Duration::from_secs(30), told.recv());
+        let next = tokio::time::timeout(LIMIT, told.recv());
         match next.await.unwrap().unwrap() {
             Told::Failed(ElectionError::Unavailable { .. }) => {}
             told => return told,

@@ -9,9 +9,11 @@ use lockkeeper_fencing::election::ComponentId;
 use uuid::Uuid;
 
 use super::servers::{self, Server};
-use super::{address, suspension};
+use super::{address, free_port, suspension};
 
 const SERVER: &str = "LOCKKEEPER_ETCD";
+/// For a leader that has to keep its session while a test looks at it, however busy the machine is.
+const KEPT: Duration = Duration::from_secs(6);
 
 struct Cluster {
     address: String,
@@ -35,6 +37,7 @@ fn root() -> String {
     format!("/lockkeeper-test-{}", Uuid::new_v4())
 }
 
+/// Its session is over soon.
 fn driver(address: &str, root: &str) -> Etcd {
     Etcd::new([format!("http://{address}")], root).with_session(Duration::from_secs(2))
 }
@@ -43,7 +46,7 @@ impl ElectionStore for Cluster {
     type Factory = Etcd;
 
     fn factory(&self) -> Etcd {
-        Etcd::new([&self.address], &self.root).with_session(Duration::from_secs(2))
+        Etcd::new([&self.address], &self.root).with_session(KEPT)
     }
 
     async fn depose_leader(&self) {
@@ -102,7 +105,7 @@ fn keeping(address: &str, root: &str, session: Duration) -> Etcd {
 /// One of the test's own, where there are etcds at all.
 fn own_server(test: &str) -> Option<Server> {
     address(SERVER, test)?;
-    let address = format!("127.0.0.1:{}", servers::free_port());
+    let address = format!("127.0.0.1:{}", free_port());
     Some(servers::etcd(address, None, None))
 }
 
@@ -150,7 +153,7 @@ async fn a_retrieval_at_etcd_finds_the_next_leader_after_its_link_was_silent() {
     let (Some(address), root) = (address(SERVER, test), root()) else {
         return;
     };
-    let connect = |address: &str| driver(address, &root);
+    let connect = |address: &str| driver(address, &root).with_session(KEPT);
     suspension::a_retrieval_finds_the_next_leader_after_its_link_was_silent(&address, connect)
         .await;
 }

@@ -11,8 +11,8 @@ use lockkeeper_fencing::guard::{Creation, EtcdGuardStore, GuardError, GuardStore
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::address;
 use super::servers::{self, Server, ServerTls};
+use super::{address, free_port};
 use crate::told::{Recorder, Told, contend, granted};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -58,11 +58,7 @@ fn secure_etcd(authority: &Authority, folder: &tempfile::TempDir) -> Server {
         key: &write("server.key", &key),
         client_authorities: &write("ca.crt", &authority.certificate),
     };
-    servers::etcd(
-        format!("127.0.0.1:{}", servers::free_port()),
-        None,
-        Some(tls),
-    )
+    servers::etcd(format!("127.0.0.1:{}", free_port()), None, Some(tls))
 }
 
 fn driver(server: &Server, tls: &EtcdTls) -> Etcd {

@@ -61,9 +61,7 @@ impl ForgetfulRedis {
     fn start() -> Self {
         use std::io::{BufRead, BufReader};
 
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port().to_string();
-        drop(free);
+        let port = super::free_port().to_string();
         let mut server = std::process::Command::new("redis-server")
             .args([
                 "--port",

@@ -1,8 +1,9 @@
 //! Servers of a test's own, which it may kill and start again.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use super::free_port;
 
 /// A server's process, with its data in a folder. Killed with it.
 pub(super) struct Server {
@@ -64,12 +65,6 @@ fn program(name: &str, namespace: Option<&str>) -> Command {
         }
         None => Command::new(name),
     }
-}
-
-/// A port that nobody listens on at the moment.
-pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// What TLS files etcd is to use.

@@ -10,10 +10,12 @@ use uuid::Uuid;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::servers::{self, Server};
-use super::{address, suspension};
+use super::{address, free_port, suspension};
 use crate::told::{self, Told, contend, granted};
 
 const SERVER: &str = "LOCKKEEPER_ZOOKEEPER";
+/// For a leader that has to keep its session while a test looks at it, however busy the machine is.
+const KEPT: Duration = Duration::from_secs(6);
 /// An upper bound against hanging, not a measure.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -36,8 +38,7 @@ impl ElectionStore for Ensemble {
     type Factory = ZooKeeper;
 
     fn factory(&self) -> ZooKeeper {
-        let zookeeper = ZooKeeper::new(&self.address, &self.root).unwrap();
-        zookeeper.with_session(Duration::from_secs(2))
+        driver(&self.address, &self.root).with_session(KEPT)
     }
 
     async fn depose_leader(&self) {
@@ -71,6 +72,7 @@ async fn the_zookeeper_driver_keeps_the_contract() {
     election::all(|| Ensemble::new(&address)).await;
 }
 
+/// Its session is over soon.
 fn driver(address: &str, root: &str) -> ZooKeeper {
     let zookeeper = ZooKeeper::new(address, root).unwrap();
     zookeeper.with_session(Duration::from_secs(2))
@@ -107,7 +109,7 @@ async fn a_leader_may_outlast_a_suspension_without_effects() {
 /// One of the test's own, where there are ZooKeepers at all.
 fn own_server(test: &str) -> Option<Server> {
     address(SERVER, test)?;
-    let address = format!("127.0.0.1:{}", servers::free_port());
+    let address = format!("127.0.0.1:{}", free_port());
     let alone = servers::Ensemble::default();
     Some(servers::zookeeper(address, None, alone, Vec::new()))
 }
@@ -160,7 +162,7 @@ async fn a_retrieval_at_zookeeper_finds_the_next_leader_after_its_link_was_silen
     let (Some(address), root) = (address(SERVER, test), root()) else {
         return;
     };
-    let connect = |address: &str| driver(address, &root);
+    let connect = |address: &str| driver(address, &root).with_session(KEPT);
     suspension::a_retrieval_finds_the_next_leader_after_its_link_was_silent(&address, connect)
         .await;
 }
@@ -172,7 +174,7 @@ async fn information_of_a_former_session_is_not_taken_for_ones_own() {
     let (Some(address), root) = (address(SERVER, test), root()) else {
         return;
     };
-    let (service, mut told) = contend(driver(&address, &root)).await;
+    let (service, mut told) = contend(driver(&address, &root).with_session(KEPT)).await;
     let leadership = granted(&mut told).await;
     let former = Client::connect(&address).await.unwrap();
     let node = format!("{root}/information/{}", told::component());
@@ -206,15 +208,15 @@ async fn what_a_candidate_with_a_digest_made_is_its_users_alone() {
     let (Some(address), root) = (address(SERVER, test), root()) else {
         return;
     };
-    let known = || driver(&address, &root).with_digest("known", "secret");
+    let digest = |password| driver(&address, &root).with_digest("known", password);
+    let known = || digest("secret").with_session(KEPT);
     let (service, mut told) = contend(known()).await;
     let first = granted(&mut told).await;
     let stranger = Client::connect(&address).await.unwrap();
     let election = format!("{root}/election");
     let refused = stranger.list_children(&election).await.unwrap_err();
     assert_eq!(refused, zookeeper_client::Error::NoAuth);
-    let wrong = driver(&address, &root).with_digest("known", "guessed");
-    let (guessing, mut guesses) = contend(wrong).await;
+    let (guessing, mut guesses) = contend(digest("guessed")).await;
     let failed = tokio::time::timeout(LIMIT, guesses.recv()).await.unwrap();
     assert!(
         matches!(
@@ -239,7 +241,8 @@ async fn a_chroot_in_the_address_is_what_the_root_is_under() {
     let client = Client::connect(&address).await.unwrap();
     let folder = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.mkdir(&chroot, &folder).await.unwrap();
-    let (service, mut told) = contend(driver(&format!("{address}{chroot}"), "/orders")).await;
+    let below = driver(&format!("{address}{chroot}"), "/orders").with_session(KEPT);
+    let (service, mut told) = contend(below).await;
     granted(&mut told).await;
     assert_eq!(candidates(&address, &format!("{chroot}/orders")).await, 1);
     service.close().await;

@@ -83,6 +83,14 @@ impl Child {
         told.unwrap_or_else(|error| panic!("a child tells nothing more: {error}"))
     }
 
+    /// What follows this word in the newest of the lines that were told and not awaited.
+    pub(super) fn newest_word(&self, word: &str) -> Option<String> {
+        let told = self.told.try_iter();
+        let rest =
+            told.filter_map(|told| Some(told.strip_prefix(word)?.strip_prefix(' ')?.to_owned()));
+        rest.last()
+    }
+
     /// The next line that begins with this word: what follows it.
     pub(super) fn await_word(&self, word: &str) -> String {
         let began = Instant::now();

@@ -10,6 +10,7 @@ fn the_leader_is_cut_off_its_server(test: &str, driver: Driver, ways: &[Way]) {
     let Some(mut stage) = Stage::open(test, &Setting::of(driver)) else {
         return;
     };
+    stage.let_the_first_lead();
     stage.network.cut(ways);
     stage.await_standby();
     stage.await_calls(20);
@@ -54,14 +55,15 @@ fn the_leader_does_not_hear_zookeeper() {
     the_leader_is_cut_off_its_server(test, Driver::ZooKeeper, &[(SERVER, LEADER)]);
 }
 
-/// The caller loses the leader, which goes on to lead: calls fail, and go on when it is back.
-fn the_caller_is_cut_off_the_leader(test: &str, ways: &[Way]) {
+/// The caller loses the leader, whichever of the two leads: calls fail, and go on when it is back.
+fn the_caller_is_cut_off_the_leader(test: &str, ways: impl Fn(usize) -> Vec<Way>) {
     let Some(mut stage) = Stage::open(test, &Setting::of(Driver::Etcd)) else {
         return;
     };
-    stage.network.cut(ways);
+    let ways = [ways(LEADER), ways(STANDBY)].concat();
+    stage.network.cut(&ways);
     stage.await_failures(6);
-    stage.network.mend(ways);
+    stage.network.mend(&ways);
     stage.await_calls(20);
     stage.judge(1);
 }
@@ -69,20 +71,20 @@ fn the_caller_is_cut_off_the_leader(test: &str, ways: &[Way]) {
 #[test]
 fn the_leader_is_cut_off_the_caller() {
     let test = "the_leader_is_cut_off_the_caller";
-    the_caller_is_cut_off_the_leader(test, &between(CALLER_HOST, LEADER));
+    the_caller_is_cut_off_the_leader(test, |member| between(CALLER_HOST, member).to_vec());
 }
 
 #[test]
 fn the_leader_does_not_hear_the_caller() {
     let test = "the_leader_does_not_hear_the_caller";
-    the_caller_is_cut_off_the_leader(test, &[(CALLER_HOST, LEADER)]);
+    the_caller_is_cut_off_the_leader(test, |member| vec![(CALLER_HOST, member)]);
 }
 
 /// Writes take hold whose answers are lost: their outcome is unknown.
 #[test]
 fn the_caller_does_not_hear_the_leader() {
     let test = "the_caller_does_not_hear_the_leader";
-    the_caller_is_cut_off_the_leader(test, &[(LEADER, CALLER_HOST)]);
+    the_caller_is_cut_off_the_leader(test, |member| vec![(member, CALLER_HOST)]);
 }
 
 /// The server is there and nobody hears from it: nobody serves once the leader's deadline has passed.

@@ -14,7 +14,8 @@ use super::place::{Driver, Place};
 use crate::real::address;
 use crate::real::servers::{self, Ensemble, Server};
 
-/// The members, by their hosts. The first one leads at the beginning.
+/// The members, by their hosts. The first one leads at the beginning, and whenever
+/// [`Stage::let_the_first_lead`] returns.
 pub(super) const LEADER: usize = 11;
 pub(super) const STANDBY: usize = 12;
 /// The first caller's host; others follow it.
@@ -29,6 +30,8 @@ pub(super) struct Stage {
     // In this order they end: the processes before their hosts.
     leader: Child,
     standby: Child,
+    /// The newest epoch under which the leader has served.
+    leaders_epoch: u64,
     callers: Vec<Child>,
     pub(super) servers: Vec<Server>,
     pub(super) network: Network,
@@ -89,13 +92,14 @@ impl Stage {
             Child::start(&part, &network.namespace(host), &environment)
         };
         let leader = start("member::member", MEMBER, LEADER);
-        leader.await_word("serving");
+        let leaders_epoch = leader.await_word("serving").parse().unwrap();
         let standby = start("member::member", MEMBER, STANDBY);
         let callers = CALLER_HOST..CALLER_HOST + setting.callers;
         let callers = callers.map(|host| start("caller::caller", CALLER, host));
         let mut stage = Stage {
             leader,
             standby,
+            leaders_epoch,
             callers: callers.collect(),
             servers,
             network,
@@ -164,9 +168,22 @@ impl Stage {
         timed
     }
 
-    /// Until the other one serves.
+    /// A session may end on a busy machine before a test begins what it is for: then the standby leads.
+    pub(super) fn let_the_first_lead(&mut self) {
+        let newest = |member: &Child| Some(member.newest_word("serving")?.parse::<u64>().unwrap());
+        self.leaders_epoch = newest(&self.leader).unwrap_or(self.leaders_epoch);
+        if newest(&self.standby).is_some_and(|epoch| epoch > self.leaders_epoch) {
+            let away = between(STANDBY, SERVER);
+            self.network.cut(&away);
+            self.leaders_epoch = self.leader.await_word("serving").parse().unwrap();
+            self.network.mend(&away);
+        }
+    }
+
+    /// Until the other one serves, after the first one.
     pub(super) fn await_standby(&self) {
-        self.standby.await_word("serving");
+        let serving = || self.standby.await_word("serving").parse::<u64>().unwrap();
+        while serving() < self.leaders_epoch {}
     }
 
     /// Seconds since 1970 on the leader's wall clock.

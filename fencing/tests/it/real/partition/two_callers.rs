@@ -31,6 +31,7 @@ fn nobody_is_answered_by_the_old_leader(test: &str, driver: Driver) {
     let Some(mut stage) = Stage::open(test, &two_callers(driver)) else {
         return;
     };
+    stage.let_the_first_lead();
     stage.network.cut(&sides());
     stage.await_standby();
     stage.await_calls_of(1, 20);
@@ -67,6 +68,7 @@ fn a_leader_that_looks_at_no_deadline_is_found_out() {
     let Some(mut stage) = Stage::open(test, &setting) else {
         return;
     };
+    stage.let_the_first_lead();
     stage.network.cut(&sides());
     stage.await_standby();
     stage.await_calls_of(1, 20);
