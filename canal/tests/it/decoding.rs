@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 /// A guard against a hang, not a measure.
-const HANG: Duration = Duration::from_secs(30);
+const HANG: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct Reading {

@@ -8,9 +8,15 @@ use lockkeeper_canal::{
 
 use crate::peer::{ACK, HANDSHAKE, Line, NOTHING, Peer, batch, error};
 
-/// Long enough for loopback on a busy machine where an answer comes, short where none does.
-const ANSWERED: Duration = Duration::from_secs(20);
-const SILENT: Duration = Duration::from_secs(2);
+/// Long enough for loopback on a busy machine where an answer comes.
+const ANSWERED: Duration = Duration::from_secs(120);
+/// The same where none comes in the end; it is not waited for ([`none_comes`]).
+const SILENT: Duration = Duration::from_secs(60);
+
+/// From now on nobody says anything, and the clock jumps to the end of whatever is waited for.
+fn none_comes() {
+    tokio::time::pause();
+}
 
 fn builder(address: &str) -> CanalConnectorBuilder {
     CanalConnectorBuilder::new(ClientIdentity::new("example"))
@@ -209,7 +215,12 @@ async fn a_server_that_says_nothing_is_given_up() {
         .connect_timeout(SILENT)
         .build()
         .unwrap();
-    let (result, _line) = tokio::join!(connector.connect(), peer.accept());
+    let (result, _line) = tokio::join!(connector.connect(), async {
+        let line = peer.accept().await;
+        none_comes();
+        line
+    });
+    tokio::time::resume();
     let phase = SessionPhase::Handshake;
     assert_eq!(
         result.unwrap_err(),
@@ -225,6 +236,8 @@ async fn a_server_that_says_nothing_is_given_up() {
     let (result, _line) = tokio::join!(connector.connect(), async {
         let mut line = peer.accept().await;
         line.send(HANDSHAKE).await;
+        line.receive().await.expect("it says who it is");
+        none_comes();
         line
     });
     let phase = SessionPhase::Authentication;
@@ -244,8 +257,13 @@ async fn a_get_that_is_not_answered_is_given_up() {
         .request_timeout(SILENT)
         .build()
         .unwrap();
-    let (mut connector, line) = subscribed(&peer, impatient).await;
-    let error = connector.get_without_ack(1, None).await.unwrap_err();
+    let (mut connector, mut line) = subscribed(&peer, impatient).await;
+    let (result, ()) = tokio::join!(connector.get_without_ack(1, None), async {
+        line.receive().await.expect("it asks");
+        none_comes();
+    });
+    tokio::time::resume();
+    let error = result.unwrap_err();
     let timeout = CanalError::Timeout {
         phase: SessionPhase::Streaming,
         after: SILENT,

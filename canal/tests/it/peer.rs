@@ -84,7 +84,7 @@ impl Line {
     /// Waits until the client has closed.
     pub(crate) async fn closed(mut self) {
         let end = async { while self.receive().await.is_some() {} };
-        tokio::time::timeout(Duration::from_secs(30), end)
+        tokio::time::timeout(Duration::from_secs(120), end)
             .await
             .expect("the client closes");
     }

@@ -13,7 +13,7 @@ use crate::embedded::Scripted;
 use crate::peer::Peer;
 
 /// A guard against a hang, not a measure.
-const HANG: Duration = Duration::from_secs(30);
+const HANG: Duration = Duration::from_secs(120);
 
 struct Lab {
     server: CanalServer,

@@ -11,7 +11,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use super::{on_the_real_server_with, variable};
 
 /// A guard against a hang, not a measure.
-const HANG: Duration = Duration::from_secs(30);
+const HANG: Duration = Duration::from_secs(120);
 
 /// Asks until the answer is the expected one.
 async fn names(strategy: &mut ClusterNodeAccessStrategy, node: Option<&str>) {
