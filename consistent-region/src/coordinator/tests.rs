@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::{
@@ -58,6 +59,13 @@ fn settings() -> CoordinatorSettings {
 fn start(store: Arc<dyn CheckpointStore>) -> CoordinatorHandle {
     RegionCoordinator::start_local(settings(), store, Hook::default()).unwrap()
 }
+
+/// Against a hang only.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The next worker of its name waits for it; a scripted worker has to keep it from one step to the next,
+/// however busy the machine is.
+const SHORT_LEASE: Duration = Duration::from_secs(4);
 
 /// A worker of which the test decides every step.
 struct Scripted {
@@ -127,7 +135,8 @@ impl Scripted {
 
     async fn next(&mut self) -> Notice {
         loop {
-            let notice = self.inbox.next().await.unwrap();
+            let next = timeout(LIMIT, self.inbox.next()).await;
+            let notice = next.expect("the coordinator orders nothing").unwrap();
             let mine = notice.worker_epoch == self.registered.worker_epoch;
             if mine && notice.number == self.taken + 1 {
                 self.taken += 1;
@@ -257,7 +266,8 @@ async fn wait_for(
     wanted: impl Fn(&RegionEvent) -> bool,
 ) -> RegionEvent {
     loop {
-        let event = events.recv().await.unwrap();
+        let next = timeout(LIMIT, events.recv()).await;
+        let event = next.expect("the event does not come").unwrap();
         if wanted(&event) {
             return event;
         }
@@ -293,7 +303,7 @@ async fn a_new_coordinator_restores_what_the_last_one_published() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn CheckpointStore> = Arc::new(FileStore::open(folder.path()).unwrap());
     let settings = CoordinatorSettings {
-        lease: Duration::from_secs(1),
+        lease: SHORT_LEASE,
         lease_margin: Duration::from_millis(10),
         ..settings()
     };

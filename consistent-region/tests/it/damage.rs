@@ -10,7 +10,7 @@ use lockkeeper_consistent_region::worker::WorkerHandle;
 use tokio::sync::broadcast::Receiver;
 
 use crate::numbers::Upstream;
-use crate::place::{NUMBERS, Place, comes_into, cut_completed, event};
+use crate::place::{NUMBERS, Place, comes_into, cut, cut_completed, event};
 
 /// Changes the last byte of a file.
 fn damage(file: &Path) {
@@ -99,8 +99,7 @@ impl Halfway {
         let worker = self.place.worker(coordinator);
         comes_into(&mut events, RegionState::Processing).await;
         for _ in 0..cuts {
-            coordinator.cut().await.unwrap();
-            cut_completed(&mut events).await;
+            cut(coordinator, &mut events).await;
         }
         worker.stop();
         comes_into(&mut events, RegionState::Unhealthy).await;
@@ -235,8 +234,7 @@ async fn a_damaged_last_cut_is_taken_anew() {
     let mut events = coordinator.events();
     let worker = halfway.place.worker(&coordinator);
     comes_into(&mut events, RegionState::Processing).await;
-    coordinator.cut().await.unwrap();
-    cut_completed(&mut events).await;
+    cut(&coordinator, &mut events).await;
     *victim.lock().unwrap() = Some(worker);
     (halfway.release)();
     let last = cut_completed(&mut events).await;

@@ -5,7 +5,7 @@ use lockkeeper_consistent_region::store::MemoryStore;
 
 use crate::canal::{insert, region};
 use crate::numbers::{KEYS, output};
-use crate::place::Place;
+use crate::place::{LIMIT, Place};
 
 const ROWS: u64 = 4_000;
 
@@ -19,7 +19,9 @@ async fn a_job_that_has_ended_leaves_nothing_of_its_last_cut_to_the_next_one() {
         // A store of its own: another job.
         let folder = tempfile::tempdir().unwrap();
         let store = std::sync::Arc::new(MemoryStore::new());
-        let place = Place::in_store(folder, |output| region(&address, to, output), store);
+        let mut place = Place::in_store(folder, |output| region(&address, to, output), store);
+        // A lease that ends on a busy machine, at the last cut, leaves its rows to the next client.
+        place.lease = LIMIT;
         let coordinator = place.coordinator();
         let mut worker = place.worker(&coordinator);
         place.wait(&coordinator, &mut worker).await;

@@ -12,12 +12,14 @@ use tokio::task::spawn_blocking;
 
 use crate::child::{self, Child};
 use crate::numbers::{Sink, Upstream, region_called, region_of};
-use crate::place::{LIMIT, NUMBERS, Place, comes_into, cut_completed, event};
+use crate::place::{LIMIT, NUMBERS, Place, comes_into, cut, cut_completed, event};
 
 fn half_way(upstream: &Upstream, store: Arc<dyn CheckpointStore>) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::in_store(folder, |output| region_of(upstream, output), store);
     place.period = None;
+    // A round that ends with a lease on a busy machine would be taken for one that the store ended.
+    place.lease = LIMIT;
     place
 }
 
@@ -194,8 +196,8 @@ async fn a_store_slower_than_the_drain_timeout_ends_the_round_and_a_faster_one_c
         matches!(event, RegionEvent::ResetCompleted { .. })
     })
     .await;
-    coordinator.cut().await.unwrap();
-    cut_completed(&mut events).await;
+    // On a busy machine this one may take longer too.
+    cut(&coordinator, &mut events).await;
     upstream.release();
     place.finish(&coordinator, &mut worker).await;
 }

@@ -204,7 +204,6 @@ pub(crate) async fn cut_completed(events: &mut broadcast::Receiver<RegionEvent>)
 }
 
 /// Asks for a cut until one is complete: a lease that ends on a busy machine ends the round.
-#[cfg(any(feature = "redis", feature = "object-store"))]
 pub(crate) async fn cut(
     coordinator: &CoordinatorHandle,
     events: &mut broadcast::Receiver<RegionEvent>,

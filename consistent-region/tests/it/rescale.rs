@@ -139,7 +139,9 @@ fn region(width: u16, upstream: &Upstream, seen: &Seen) -> Region {
 
 fn settings(region: &Region) -> CoordinatorSettings {
     CoordinatorSettings {
-        lease: Duration::from_millis(500),
+        // What is counted anew after a lease that ends on a busy machine would be taken for more. The
+        // next worker waits for it.
+        lease: Duration::from_secs(4),
         lease_margin: Duration::from_millis(50),
         ..CoordinatorSettings::for_region(region)
     }

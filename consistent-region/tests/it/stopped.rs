@@ -35,6 +35,10 @@ use crate::numbers::{output, truth};
 use crate::place::{LIMIT, cut_completed, event};
 
 const ROWS: u64 = 12_000;
+/// Of a leader: it has to keep it until it is stopped, however busy the machine is.
+const SESSION: Duration = Duration::from_secs(4);
+/// Of a worker: likewise.
+const LEASE: Duration = Duration::from_secs(4);
 const COMPONENT: &str = "numbers";
 /// What a started process is to do, as JSON.
 const VARIABLE: &str = "LOCKKEEPER_REGION_TEST_PROCESS";
@@ -81,7 +85,7 @@ impl Job {
     }
 
     fn leases(&self) -> LeaseFiles {
-        LeaseFiles::new(self.folder.join("leases")).with_session(Duration::from_secs(1))
+        LeaseFiles::new(self.folder.join("leases")).with_session(SESSION)
     }
 
     async fn coordinate(&self, hook: Hook) -> (ElectedCoordinator, LeaderElectionService) {
@@ -96,12 +100,12 @@ impl Job {
     ) -> (ElectedCoordinator, LeaderElectionService) {
         let settings = CoordinatorSettings {
             period: Some(Duration::from_millis(100)),
-            lease: Duration::from_secs(2),
+            lease: LEASE,
             lease_margin: Duration::from_millis(300),
             // the first placement waits so long for its workers at most
             placement_timeout: match workers {
                 1 => Duration::from_millis(200),
-                _ => Duration::from_secs(2),
+                _ => Duration::from_secs(6),
             },
             workers,
             ..CoordinatorSettings::for_region(&self.region())

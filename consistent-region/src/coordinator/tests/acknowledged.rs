@@ -7,7 +7,7 @@ async fn a_cut_older_than_what_was_acknowledged_is_refused_with_both_cuts() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let start = || {
         let mut settings = CoordinatorSettings {
-            lease: Duration::from_secs(1),
+            lease: SHORT_LEASE,
             lease_margin: Duration::from_millis(10),
             ..settings()
         };

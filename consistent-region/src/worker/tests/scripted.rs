@@ -17,7 +17,7 @@ use crate::worker::{RegionWorker, WorkerConfig, WorkerHandle};
 use super::operators::Faults;
 
 /// Against a hang only.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Scripted {
     pub(crate) worker: WorkerHandle,
