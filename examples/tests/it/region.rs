@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::support::output;
 
 /// Against a hang only.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 const KEYS: u64 = 7;
 
 /// A store, and how the program is told of it.
@@ -77,7 +77,8 @@ impl Place {
     /// Runs the region from what is there to its end, with a cut at each of `cuts` before it.
     async fn run(&self, region: Region, upstream: &Upstream, cuts: &[u64]) {
         let mut settings = CoordinatorSettings::for_region(&region);
-        settings.lease = Duration::from_secs(2);
+        // The next worker waits for it; a round that ends with it on a busy machine is not taken again.
+        settings.lease = Duration::from_secs(5);
         let (store, hook) = (Arc::clone(&self.store), Hook::default());
         let coordinator = RegionCoordinator::start_local(settings, store, hook).unwrap();
         let mut events = coordinator.events();
