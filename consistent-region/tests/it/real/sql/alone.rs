@@ -195,7 +195,7 @@ async fn a_worker_stopped_within_its_commit_locks_its_successor_out_for_a_moment
         token: token.clone(),
     };
     let mut first = Child::start("real::sql::alone::a_sink_that_commits_a_cut", &task);
-    database.until_one_waits("UPDATE gate").await;
+    database.until_one_hangs("UPDATE gate").await;
     first.stop().await;
     // Its statement is carried out now, and its transaction stays open.
     execute(&mut gate, "COMMIT").await;

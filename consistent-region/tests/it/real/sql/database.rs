@@ -50,23 +50,22 @@ impl Database {
         row.await.unwrap().get(0)
     }
 
-    /// Waits until a statement that begins so waits for a lock, for two minutes at the most.
-    pub(super) async fn until_one_waits(&self, statement: &str) {
-        let waiting = format!(
-            "(SELECT COUNT(*) FROM information_schema.innodb_trx AS trx \
-             JOIN information_schema.processlist AS session ON session.id = trx.trx_mysql_thread_id \
-             WHERE session.db = '{}' AND trx.trx_state = 'LOCK WAIT' \
-             AND session.info LIKE '{statement}%')",
+    /// Waits until the server has got a statement that begins so and cannot end it, for two minutes at
+    /// the most.
+    pub(super) async fn until_one_hangs(&self, statement: &str) {
+        let hanging = format!(
+            "(SELECT COUNT(*) FROM information_schema.processlist \
+             WHERE db = '{}' AND info LIKE '{statement}%')",
             self.settings.name
         );
-        let waits = async {
-            while self.count(&waiting).await == 0 {
+        let hangs = async {
+            while self.count(&hanging).await == 0 {
                 // The server tells no such event.
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let waits = timeout(LIMIT, waits).await;
-        waits.unwrap_or_else(|_| panic!("no {statement:?} waited for a lock"));
+        let hangs = timeout(LIMIT, hangs).await;
+        hangs.unwrap_or_else(|_| panic!("the server did not get {statement:?}"));
     }
 
     pub(super) async fn drop(self) {
