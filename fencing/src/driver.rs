@@ -16,6 +16,8 @@ pub mod file;
 mod in_process;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+#[cfg(any(feature = "etcd", feature = "kubernetes", feature = "zookeeper"))]
+mod renewal;
 mod suspension;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::SuspensionPolicy;
+use super::renewal::first_pause;
 use crate::clock::{BootTime, Clock, LocalDeadline};
 use crate::election::{
     ComponentId, DriverListener, ElectionError, LeaderElectionDriver, LeaderInformation, Leadership,
@@ -265,7 +266,7 @@ impl Holding<'_> {
         session: &mut S,
         commands: &mut Commands,
     ) -> Result<std::convert::Infallible, Over> {
-        let mut renewal = Instant::now() + self.length / 4;
+        let mut renewal = Instant::now() + first_pause(self.length / 4);
         loop {
             tokio::select! {
                 command = commands.recv() => match command {

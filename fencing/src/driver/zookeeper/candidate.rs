@@ -13,6 +13,7 @@ use super::proof::SessionProof;
 use super::{Command, ZooKeeper, paths};
 use crate::clock::LocalDeadline;
 use crate::driver::SuspensionPolicy;
+use crate::driver::renewal::first_pause;
 use crate::election::{ComponentId, DriverListener, ElectionError, LeaderInformation, Leadership};
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -227,7 +228,7 @@ impl Candidate {
         self.present(|present| present.leading = Some(leadership.clone()));
         self.listener.granted(leadership);
         let stops = self.options.policy == SuspensionPolicy::Stop;
-        let mut pause = session / 4;
+        let mut pause = first_pause(session / 4);
         loop {
             let patience = if stops { deadline.remaining() } else { session };
             tokio::time::sleep(pause.min(patience)).await;
