@@ -106,7 +106,7 @@ pub(crate) async fn silence_beyond_the_servers_limit_closes_and_keep_alive_does_
     subject: &Subject,
 ) {
     // Two thirds of it are what a busy machine may lose.
-    let limit = Duration::from_secs(4);
+    let limit = Duration::from_secs(6);
     let impatient = || {
         let builder = subject
             .builder()

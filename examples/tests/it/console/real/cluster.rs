@@ -20,6 +20,9 @@ impl Cluster {
             // more than it will ever get to
             .args(["--rows", "1000000000", "--console", "127.0.0.1:0", "--data"])
             .arg(data)
+            // Who stands still on a busy machine is not taken for dead; who was killed is, without a wait.
+            .env("LOCKKEEPER__ELECTION__SESSION", "20s")
+            .env("LOCKKEEPER__REGION__LEASE", "5s")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
