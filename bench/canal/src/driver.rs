@@ -110,7 +110,7 @@ pub fn run() -> Result<(), Failure> {
     figures.push(figure("canal.rss_mb", "MiB", Goal::AtMost(64.0), resident));
     figures.push(beside_the_real_server(pairs, variable("REAL_ROWS", 300_000)?)?);
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../results");
-    write(&figures, &folder, "canal")
+    write(figures, &folder, "canal")
 }
 
 fn check(mode: Mode, drain: &Drain, entries: u64, rows: u64) -> Result<(), Failure> {

@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
     curator::beside(&mut figures, &server, runs)?;
     figures.extend(components::measure(&server)?);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
-    report::write(&figures, &folder, "fencing")
+    report::write(figures, &folder, "fencing")
 }
 
 fn number(name: &str, default: usize) -> Result<usize, Failure> {

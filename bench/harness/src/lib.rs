@@ -2,6 +2,7 @@
 //! goals.
 
 pub mod cell;
+pub mod machine;
 pub mod report;
 mod roles;
 

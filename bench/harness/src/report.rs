@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
+use crate::machine::Machine;
 
 /// One figure. A goal that was missed is told, never left out.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Figure {
     pub runs: usize,
     /// The medians that the value comes from.
     pub peers: BTreeMap<String, f64>,
+    /// The machine's load over the last minute when it was stored.
+    #[serde(default)]
+    pub load: Option<f64>,
 }
 
 /// A bound on a figure.
@@ -43,6 +47,7 @@ impl Figure {
             met,
             runs: 0,
             peers: BTreeMap::new(),
+            load: None,
         }
     }
 
@@ -64,36 +69,49 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// The value below which that part of all lies: 0.5 the middle, 1.0 the greatest.
+pub fn percentile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    let at = (last as f64 * part).ceil() as usize;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
 /// Prints the table, and writes it and its figures as `NAME.md` and `NAME.json` into the folder.
-pub fn write(figures: &[Figure], folder: &Path, name: &str) -> Result<(), Failure> {
-    write_with(&load(), figures, folder, name)
+pub fn write(mut figures: Vec<Figure>, folder: &Path, name: &str) -> Result<(), Failure> {
+    tell_load(&mut figures);
+    store(&figures, folder, name)
 }
 
 /// The same for a part of the figures: they take the places of those with their names, and the others stay.
-pub fn write_part(part: Vec<Figure>, folder: &Path, name: &str) -> Result<(), Failure> {
-    let kept = std::fs::read(folder.join(format!("{name}.json")))?;
-    let mut figures: Vec<Figure> = serde_json::from_slice(&kept)?;
-    let names: Vec<String> = part.iter().map(|figure| figure.name.clone()).collect();
+pub fn write_part(mut part: Vec<Figure>, folder: &Path, name: &str) -> Result<(), Failure> {
+    tell_load(&mut part);
+    let mut figures: Vec<Figure> = match std::fs::read(folder.join(format!("{name}.json"))) {
+        Ok(kept) => serde_json::from_slice(&kept)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
     for figure in part {
         match figures.iter_mut().find(|kept| kept.name == figure.name) {
             Some(kept) => *kept = figure,
             None => figures.push(figure),
         }
     }
-    let kept = std::fs::read_to_string(folder.join(format!("{name}.md")))?;
-    let before = kept.split("\n\n|").next().unwrap_or_default();
-    let load = format!("{before}; of {}: {}", names.join(", "), load());
-    write_with(&load, &figures, folder, name)
+    store(&figures, folder, name)
 }
 
-fn load() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("Load average: {}", load.trim())
+fn tell_load(figures: &mut [Figure]) {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
+    for figure in figures {
+        figure.load = load;
+    }
 }
 
-fn write_with(load: &str, figures: &[Figure], folder: &Path, name: &str) -> Result<(), Failure> {
-    let mut table = format!(
-        "{load}\n\n| figure | value | goal | met | runs | of |\n|---|---|---|---|---|---|\n"
+fn store(figures: &[Figure], folder: &Path, name: &str) -> Result<(), Failure> {
+    let mut table = String::from(
+        "| figure | value | goal | met | runs | load | of |\n|---|---|---|---|---|---|---|\n",
     );
     for figure in figures {
         let value = match figure.value {
@@ -104,8 +122,11 @@ fn write_with(load: &str, figures: &[Figure], folder: &Path, name: &str) -> Resu
         let peers: Vec<_> = peers
             .map(|(name, value)| format!("{name} {value:.1}"))
             .collect();
+        let load = figure
+            .load
+            .map_or("?".to_owned(), |load| format!("{load:.1}"));
         table += &format!(
-            "| {} | {value} | {} | {} | {} | {} |\n",
+            "| {} | {value} | {} | {} | {} | {load} | {} |\n",
             figure.name,
             figure.goal,
             if figure.met { "yes" } else { "MISS" },
@@ -120,5 +141,5 @@ fn write_with(load: &str, figures: &[Figure], folder: &Path, name: &str) -> Resu
         folder.join(format!("{name}.json")),
         serde_json::to_string_pretty(figures)? + "\n",
     )?;
-    Ok(())
+    Machine::here().store(folder, name)
 }

@@ -65,7 +65,7 @@ pub fn run() -> Result<(), Failure> {
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
     if only.is_empty() {
-        write(&figures, Path::new(folder), "rpc")
+        write(figures, Path::new(folder), "rpc")
     } else {
         write_part(figures, Path::new(folder), "rpc")
     }
