@@ -20,6 +20,8 @@ pub fn key(number: u64) -> u64 {
 pub struct Limit {
     end: AtomicU64,
     stopped: AtomicBool,
+    /// Behind the last number that was ever given: a reset goes back behind it.
+    farthest: AtomicU64,
 }
 
 impl Limit {
@@ -27,6 +29,7 @@ impl Limit {
         Arc::new(Self {
             end: AtomicU64::new(end),
             stopped: AtomicBool::new(false),
+            farthest: AtomicU64::new(0),
         })
     }
 
@@ -34,15 +37,19 @@ impl Limit {
         Self::at(u64::MAX)
     }
 
-    /// The numbers end with what the source has given when it next looks.
+    /// The numbers end with the last that the source has given when it next looks, also if it was set back since.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
     }
 
     /// The end, for a source that stands at `next`. Once fixed it stays, whatever the source goes back to.
     pub fn end(&self, next: u64) -> u64 {
+        let farthest = next.max(self.farthest.load(Relaxed));
+        self.farthest.store(farthest, Relaxed);
         if self.stopped.load(Relaxed) {
-            let _ = self.end.compare_exchange(u64::MAX, next, Relaxed, Relaxed);
+            let _ = self
+                .end
+                .compare_exchange(u64::MAX, farthest, Relaxed, Relaxed);
         }
         self.end.load(Relaxed)
     }
