@@ -15,6 +15,7 @@ mod program;
 #[cfg(feature = "remote")]
 mod remote;
 mod round;
+mod shown;
 mod wiring;
 
 pub use actor::RegionWorker;

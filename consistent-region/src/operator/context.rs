@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use lockkeeper_core::status::StatusRegistry;
+
 use crate::graph::groups_of_instance;
 use crate::point::Hook;
 use crate::protocol::InstanceId;
@@ -23,6 +25,7 @@ struct Inner {
     width: u16,
     lease: Lease,
     hook: Hook,
+    status: StatusRegistry,
     region: RegionHandle,
     store: Arc<dyn CheckpointStore>,
 }
@@ -42,6 +45,7 @@ impl InstanceContext {
             width,
             lease: place.lease.clone(),
             hook: place.hook.clone(),
+            status: place.status.clone(),
             region,
             store,
         }))
@@ -56,6 +60,7 @@ impl InstanceContext {
             worker: "alone".into(),
             lease: Lease::unlimited(),
             hook: Hook::default(),
+            status: StatusRegistry::default(),
         };
         let instance = InstanceId {
             operator: operator.into(),
@@ -107,6 +112,13 @@ impl InstanceContext {
         &self.0.hook
     }
 
+    /// What the worker's console draws: where the operator may add what it has to show. It is to keep
+    /// what it adds; the registry does not.
+    #[must_use]
+    pub fn status(&self) -> &StatusRegistry {
+        &self.0.status
+    }
+
     /// The region's store, for what an operator keeps beside its state. Names of such objects begin
     /// with a letter: the region's own tidying leaves them alone. All calls block.
     #[must_use]
@@ -139,4 +151,5 @@ pub(crate) struct Place {
     pub(crate) worker: Arc<str>,
     pub(crate) lease: Lease,
     pub(crate) hook: Hook,
+    pub(crate) status: StatusRegistry,
 }

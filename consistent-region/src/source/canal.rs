@@ -28,6 +28,7 @@ mod fetch;
 mod finish;
 mod operator;
 mod place;
+mod shown;
 mod spooling;
 
 use std::fmt;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use lockkeeper_core::status::StatusSource;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -28,6 +29,7 @@ use super::lease::{Lease, since_boot};
 use super::machine::{Action, Event, Machine, OperatorFacts, Setup};
 #[cfg(feature = "remote")]
 use super::remote;
+use super::shown::WorkerSource;
 use super::wiring::{Wiring, wire};
 
 /// Runs the instances of a region that are placed on this process.
@@ -47,6 +49,8 @@ pub struct RegionWorker {
     reports: mpsc::UnboundedSender<Report>,
     launched: usize,
     ended: Option<oneshot::Sender<WorkerEnd>>,
+    /// In the registry as long as the actor lives.
+    shown: Arc<WorkerSource>,
 }
 
 impl fmt::Debug for RegionWorker {
@@ -86,7 +90,11 @@ impl Parts {
             worker: config.worker.as_str().into(),
             lease: Lease::ended(),
             hook: config.hook.clone(),
+            status: config.status.clone().unwrap_or_default(),
         };
+        let shown = Arc::new(WorkerSource::new(region.name(), &config.worker));
+        let source: Arc<dyn StatusSource> = Arc::clone(&shown) as _;
+        place.status.register(&source);
         let machine = Machine::new(setup(&region, &config, address));
         let address = RegionWorker::create(move |actix| {
             actix.spawn(Feed::new(inbox, reported));
@@ -105,6 +113,7 @@ impl Parts {
                 reports,
                 launched: 0,
                 ended: Some(ended_sender),
+                shown,
             }
         });
         WorkerHandle {
@@ -159,8 +168,10 @@ impl RegionWorker {
         store: Arc<dyn CheckpointStore>,
         link: Arc<dyn CoordinatorLink>,
         service: &lockkeeper_core::RpcService,
-        config: WorkerConfig,
+        mut config: WorkerConfig,
     ) -> Result<WorkerHandle, lockkeeper_core::RpcError> {
+        let status = config.status.take();
+        config.status = status.or_else(|| Some(service.status().clone()));
         let (notices, inbox) = WorkerInbox::channel();
         let streams = remote::InboundStreams::default();
         let name = format!("region-worker.{}.{}", region.name(), config.worker);
@@ -183,7 +194,9 @@ impl RegionWorker {
     }
 
     pub(super) fn step(&mut self, event: Event, actix: &mut Context<Self>) {
+        self.shown.hear(&event);
         let actions = self.machine.step(since_boot(), event);
+        self.shown.show(self.machine.view());
         for action in actions {
             self.carry_out(action, actix);
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
+use lockkeeper_core::status::StatusRegistry;
 
 use crate::point::Hook;
 
@@ -23,6 +24,9 @@ pub struct WorkerConfig {
     pub call_timeout: Duration,
     /// Where named points are reported to.
     pub hook: Hook,
+    /// What a console draws: the worker and its operators' sources add themselves to it. None: that of
+    /// the worker's service, if it has one.
+    pub status: Option<StatusRegistry>,
 }
 
 impl WorkerConfig {
@@ -36,6 +40,7 @@ impl WorkerConfig {
             arbiters: Vec::new(),
             call_timeout: Duration::from_secs(2),
             hook: Hook::default(),
+            status: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! with one event, also when it timed out.
 //!
 //! Rooms: `registration` (lease, heartbeats, progress), `orders`, `shares` (what of a cut an instance
-//! is given), `reports`.
+//! is given), `reports`, `view` (what is shown of it).
 
 mod orders;
 mod registration;
@@ -12,6 +12,7 @@ mod reports;
 mod shares;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,6 +29,8 @@ use crate::protocol::{
 
 use super::round::Round;
 use crate::state::Rescale;
+
+pub(crate) use view::{InstanceState, RegistrationView, View};
 
 /// Share of the lease that a worker uses; the rest is for clocks that differ.
 const USED_FIFTHS: u32 = 4;

@@ -10,11 +10,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use lockkeeper_core::status::StatusRegistry;
+
 use crate::graph::Region;
 use crate::manifest::RestorePoint;
 use crate::protocol::{Order, ProgressEvent};
 use crate::sink::FileSink;
 use crate::store::{FailingStore, MemoryStore};
+use crate::worker::WorkerConfig;
 
 use self::operators::{Counts, Fault, Faults, Numbers};
 use self::scripted::Scripted;
@@ -124,6 +127,48 @@ async fn every_number_is_counted_once_over_several_cuts() {
         test.scripted.worker.ended().await,
         super::WorkerEnd::RegionEnded
     );
+}
+
+#[actix_rt::test]
+async fn a_console_sees_registration_lease_and_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = Faults::default();
+    let region = region(&faults, folder.path());
+    let registry = StatusRegistry::default();
+    let config = WorkerConfig {
+        status: Some(registry.clone()),
+        ..WorkerConfig::new("a")
+    };
+    let store = Arc::new(MemoryStore::new());
+    let mut scripted = Scripted::start_with(config, &region, store).await;
+    scripted.reset(None, true).await;
+    let source = registry.sources().remove(0);
+    assert_eq!(source.name(), "worker a of test");
+    let shown = source.snapshot();
+    assert_eq!(shown.state.as_ref().unwrap().text, "registered");
+    assert_eq!(shown.unready, None);
+    assert_eq!(shown.get("term"), Some(&1_u64.into()));
+    assert_eq!(shown.get("registration"), Some(&1_u64.into()));
+    assert_eq!(shown.get("coordinator"), Some(&"answers".into()));
+    assert!(shown.get("lease").unwrap().as_f64().unwrap() > 0.0);
+    let instances: Vec<_> = shown.tables[0]
+        .rows
+        .iter()
+        .map(|row| row[0].clone())
+        .collect();
+    let expected = ["counts[0]", "counts[1]", "numbers[0]", "sink[0]"];
+    assert_eq!(instances, expected.map(Into::into));
+    assert_eq!(shown.tables[0].rows[0][1], "runs".into());
+
+    faults.set(Fault::ProcessFails);
+    faults.allow_up_to(5_000);
+    scripted.order(Order::Resume);
+    let failed = scripted.event().await;
+    assert!(matches!(failed, ProgressEvent::Failed { .. }), "{failed:?}");
+    let shown = source.snapshot();
+    assert_eq!(shown.state.as_ref().unwrap().text, "waits for a reset");
+    scripted.worker.stop();
+    assert_eq!(scripted.worker.ended().await, super::WorkerEnd::Stopped);
 }
 
 #[actix_rt::test]

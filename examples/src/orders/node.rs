@@ -213,6 +213,7 @@ impl Node {
         let (link, inbox) = coordinator.way().connect();
         let mut config = self.job.settings.worker.config(format!("worker-{number}"));
         config.hook = self.hook;
+        config.status = Some(service.status().clone());
         let worker = RegionWorker::start(self.region, self.store, Arc::new(link), inbox, config);
         serve_operators(RegionAdmin::new(coordinator.clone()), &service).await?;
         coordinate(&coordinator, self.finish, self.end).await?;

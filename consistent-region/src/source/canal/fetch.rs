@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lockkeeper_canal::{BatchId, CanalError, Message, SimpleCanalConnector};
 use tokio::sync::{mpsc, watch};
 
+use super::shown::SourceStatus;
 use super::spooling::{Durable, Writer};
 use super::{CanalSourceConfig, SourceSabotage};
 use crate::operator::{InstanceContext, OperatorError};
@@ -76,6 +77,7 @@ impl Fetching {
         config: CanalSourceConfig,
         context: InstanceContext,
         durable: Option<Arc<Durable>>,
+        shown: Arc<SourceStatus>,
     ) -> Self {
         let (fetched_sender, fetched) = mpsc::channel(AHEAD);
         // bounded by the number of outstanding batches: each is acknowledged once
@@ -90,6 +92,7 @@ impl Fetching {
             orders: taken,
             confirmed: confirmed_sender,
             acknowledged: None,
+            shown,
         };
         let task = actix_rt::spawn(fetcher.run());
         Self {
@@ -132,6 +135,7 @@ struct Fetcher {
     /// The newest batch that was acknowledged, confirmed or not: each cut orders it again until the
     /// operator knows that it is confirmed.
     acknowledged: Option<BatchId>,
+    shown: Arc<SourceStatus>,
 }
 
 /// Whether the task goes on.
@@ -144,16 +148,17 @@ impl Fetcher {
     async fn run(mut self) {
         match commands::read(&self.context).await {
             Ok(commands) => self.tell(Fetched::Commands(commands)).await,
-            Err(error) => return self.tell(Fetched::Broken(error)).await,
+            Err(error) => return self.break_down(error).await,
         }
         if let Err(error) = self.read_spool().await {
-            return self.tell(Fetched::Broken(error)).await;
+            return self.break_down(error).await;
         }
         let result = match self.connect().await {
             Ok(connector) => self.stream(connector).await,
             Err(error) => Err(error),
         };
         if let Err(error) = result {
+            self.shown.fails(&error);
             // nobody listens after a reset
             let _ = self.fetched.send(Fetched::Failed(error)).await;
         }
@@ -164,6 +169,7 @@ impl Fetcher {
         let Some(spool) = &self.spool else {
             return Ok(());
         };
+        self.shown.reads_spool();
         while let Some(segment) = spool.read_next().await? {
             self.tell(Fetched::Spooled(segment)).await;
         }
@@ -176,15 +182,20 @@ impl Fetcher {
         let mut pause = FIRST_BACK_OFF;
         loop {
             let mut connector = (self.config.connector)()?;
+            self.shown.connects(&connector);
             let result = match connector.connect().await {
                 Ok(_role) => connector.subscribe(&self.config.filter).await,
                 Err(error) => Err(error),
             };
             match result {
-                Ok(()) => return Ok(connector),
+                Ok(()) => {
+                    self.shown.streams(&connector);
+                    return Ok(connector);
+                }
                 Err(error) if !error.is_retryable() => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, retry_in = ?pause, "no connection to the Canal server");
+                    self.shown.backs_off(error);
                     tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
                     pause = (pause * 2).min(self.config.longest_back_off);
                 }
@@ -272,7 +283,7 @@ impl Fetcher {
                 if let (Some(segment), Some(spool)) = (segment, &self.spool)
                     && let Err(error) = spool.append(segment).await
                 {
-                    self.tell(Fetched::Broken(error)).await;
+                    self.break_down(error).await;
                     return Ok(Next::End);
                 }
                 if let Some(batch) = batch {
@@ -292,6 +303,7 @@ impl Fetcher {
                 }
                 connector.confirm_acks().await?;
                 connector.disconnect().await;
+                self.shown.finishes();
                 // nobody may be waiting any more
                 let _ = done.send(());
                 Ok(Next::End)
@@ -311,6 +323,12 @@ impl Fetcher {
         connector.ack(batch).await?;
         self.acknowledged = Some(batch);
         Ok(())
+    }
+
+    /// The store failed.
+    async fn break_down(&self, error: OperatorError) {
+        self.shown.fails(&error);
+        self.tell(Fetched::Broken(error)).await;
     }
 
     async fn tell(&self, what: Fetched) {

@@ -1,6 +1,7 @@
 //! The operator: takes batches in, emits tuples, marks cuts, acknowledges late.
 
 mod given;
+mod outstanding;
 mod spooled;
 mod state;
 
@@ -8,14 +9,16 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 use std::task::{self, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actix::{Actor, Context};
 use lockkeeper_canal::{BatchId, CanalError, Entry, EntryType, Message};
+use lockkeeper_core::status::StatusSource;
 
-use super::fetch::{Fetched, Fetching, Order};
+use super::fetch::{Fetched, Fetching};
 use super::finish::{self, Finish, SourceCommitter};
 use super::place::CanalPlace;
+use super::shown::SourceStatus;
 use super::spooling::Durable;
 use super::{CanalSourceConfig, MapEntry};
 use crate::graph::stable_hash;
@@ -31,17 +34,13 @@ use crate::source::history::{History, Seen, Transaction};
 use crate::source::intake::{Arrived, Intake};
 use crate::source::replay::Divergence;
 use given::Given;
+use outstanding::Outstanding;
 use spooled::Spooling;
 pub(super) use state::Saved;
 pub(crate) use state::describe;
 
-/// A cut is asked for when the server's buffer is filled this far with what is unacknowledged.
-const BUFFER_SHARE_PERCENT: u64 = 40;
 /// A replay that fits nothing is asked for again this often before it is a permanent error.
 const REPLAYS_THAT_FIT_NOTHING: u32 = 3;
-/// A wish for a cut is repeated after this time if no cut has come: its message may be lost.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-
 /// Reads row changes of one Canal destination into a region. See the [module](super).
 pub struct CanalSource<T> {
     pub(super) config: CanalSourceConfig,
@@ -71,14 +70,7 @@ pub struct CanalSource<T> {
     spooling: Option<Spooling>,
     /// Every change of rows counts, also one that the map has no use for: a changed map may have.
     counts_all: bool,
-}
-
-/// A batch that waits to be acknowledged.
-#[derive(Debug)]
-struct Outstanding {
-    batch: BatchId,
-    entries: u64,
-    bytes: u64,
+    shown: Arc<SourceStatus>,
 }
 
 impl<T: Tuple> CanalSource<T> {
@@ -91,6 +83,9 @@ impl<T: Tuple> CanalSource<T> {
     /// the region stops and says which it was, rather than lose it.
     pub fn new(config: CanalSourceConfig, context: InstanceContext, map: MapEntry<T>) -> Self {
         let letters = DeadLetters::new(&config.on_bad_row, &context);
+        let shown = Arc::new(SourceStatus::new(context.instance().to_string()));
+        let source: Arc<dyn StatusSource> = Arc::clone(&shown) as _;
+        context.status().register(&source);
         Self {
             config,
             map,
@@ -111,15 +106,17 @@ impl<T: Tuple> CanalSource<T> {
             position: String::new(),
             spooling: None,
             counts_all: false,
+            shown,
         }
     }
 
     fn take(&mut self, message: &Message, output: &mut Output<T>) -> Result<(), OperatorError> {
         let mut arrived = Vec::with_capacity(message.len());
         let mut entries = message.entries();
-        let mut position = None;
+        let (mut position, mut executed) = (None, None);
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(failed)?;
+            executed = Some(entry.execute_time());
             if let Some(id) = entry.transaction_end_id().map_err(failed)? {
                 arrived.push(Arrived::End(Transaction::new(stable_hash(&id))));
                 continue;
@@ -141,11 +138,8 @@ impl<T: Tuple> CanalSource<T> {
                 break;
             }
         }
-        self.outstanding.push(Outstanding {
-            batch: message.id(),
-            entries: message.len() as u64,
-            bytes: message.bytes() as u64,
-        });
+        self.outstanding.push(Outstanding::from(message));
+        self.shown.receives(executed);
         let first = self.intake.history().end();
         let mut new = match self.intake.take(message.id(), arrived) {
             Ok(new) => new,
@@ -162,6 +156,7 @@ impl<T: Tuple> CanalSource<T> {
             self.ended |= given.last;
             self.give(given, output)?;
         }
+        self.show();
         Ok(())
     }
 
@@ -196,68 +191,9 @@ impl<T: Tuple> CanalSource<T> {
         )))
     }
 
-    /// Asks for a cut when the server's buffer fills up.
-    fn watch_buffer(&mut self, region: &RegionHandle) {
-        let bytes: u64 = self.outstanding.iter().map(|batch| batch.bytes).sum();
-        let entries: u64 = self.outstanding.iter().map(|batch| batch.entries).sum();
-        let share = |full: u64| full.saturating_mul(BUFFER_SHARE_PERCENT) / 100;
-        if entries >= share(self.config.server_buffer_entries)
-            || bytes >= share(self.config.server_buffer_bytes)
-        {
-            self.want_cut(region);
-        }
-    }
-
-    fn want_cut(&mut self, region: &RegionHandle) {
-        if self
-            .asked_for_cut
-            .is_some_and(|asked| asked.elapsed() < ASK_AGAIN)
-        {
-            return;
-        }
-        self.asked_for_cut = Some(Instant::now());
-        region.want_cut();
-    }
-
-    /// What the last cut covers, but no batch that goes on behind the region's end.
-    fn last_batch(&self, seq: u64) -> Option<BatchId> {
-        if self.spooling.is_some() {
-            // They are acknowledged when they are spooled.
-            return None;
-        }
-        let batch = self.intake.acknowledgeable(seq)?;
-        if self.cut_short != Some(batch) {
-            return Some(batch);
-        }
-        let batches = self.outstanding.iter().map(|outstanding| outstanding.batch);
-        batches.filter(|before| *before < batch).max()
-    }
-
-    /// Forgets what the server has confirmed.
-    fn take_note(&mut self) {
-        let Some(batch) = self.fetching.as_mut().and_then(Fetching::newly_confirmed) else {
-            return;
-        };
-        self.intake.acknowledged(&batch, self.oldest_retained);
-        self.outstanding
-            .retain(|outstanding| outstanding.batch > batch);
-    }
-
-    fn acknowledge(&mut self) {
-        if self.spooling.is_some() {
-            let needed_from = self.intake.history().end_of_cut(self.oldest_retained);
-            if let (Some(index), Some(fetching)) = (needed_from, &self.fetching) {
-                // a task that has ended has said why
-                let _ = fetching.orders.send(Order::Forget(index));
-            }
-            return;
-        }
-        if let (Some(batch), Some(fetching)) = (
-            self.intake.acknowledgeable(self.oldest_retained),
-            &self.fetching,
-        ) {
-            fetching.acknowledge(batch);
-        }
+    fn stop_fetching(&mut self) {
+        self.fetching = None;
+        self.shown.waits();
     }
 
     /// Starts anew at what was restored.
@@ -298,7 +234,9 @@ impl<T: Tuple> CanalSource<T> {
         self.asked_for_cut = None;
         let durable = self.spooling.as_ref().map(|spooling| &spooling.durable);
         let (config, context) = (self.config.clone(), self.context.clone());
-        self.fetching = Some(Fetching::start(config, context, durable.cloned()));
+        let (durable, shown) = (durable.cloned(), Arc::clone(&self.shown));
+        self.fetching = Some(Fetching::start(config, context, durable, shown));
+        self.show();
     }
 }
 
@@ -356,14 +294,14 @@ impl<T: Tuple> Operator for CanalSource<T> {
     }
 
     fn reset(&mut self, state: &mut dyn Read, _version: u32) -> Result<(), OperatorError> {
-        self.fetching = None;
+        self.stop_fetching();
         self.restored = rmp_serde::from_read(state)
             .map_err(|error| OperatorError::Retry(format!("the source's state: {error}")))?;
         Ok(())
     }
 
     fn reset_to_initial_state(&mut self) -> Result<(), OperatorError> {
-        self.fetching = None;
+        self.stop_fetching();
         self.restored = Saved::default();
         Ok(())
     }
@@ -447,6 +385,7 @@ impl<T: Tuple> StartOperator for CanalSource<T> {
                     }
                 }
                 Poll::Ready(Some(Fetched::Idle(idle))) => {
+                    self.shown.catches_up();
                     if idle >= self.config.idle_before_cut && self.intake.outstanding() > 0 {
                         self.want_cut(region);
                     }

@@ -31,9 +31,17 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     pub(crate) async fn start(region: &Region, store: Arc<dyn CheckpointStore>) -> Self {
+        Self::start_with(WorkerConfig::new("a"), region, store).await
+    }
+
+    /// As [`start`](Self::start), with a worker that is set up like this; its name is `a`.
+    pub(crate) async fn start_with(
+        config: WorkerConfig,
+        region: &Region,
+        store: Arc<dyn CheckpointStore>,
+    ) -> Self {
         let (coordinator, mut inbox) = LocalCoordinator::channel();
         let (link, notices) = coordinator.connect();
-        let config = WorkerConfig::new("a");
         let worker = RegionWorker::start(region.clone(), store, Arc::new(link), notices, config);
         let push = match inbox.next().await {
             Some(CoordinatorRequest::Register {

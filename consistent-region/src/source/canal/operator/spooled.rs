@@ -92,6 +92,7 @@ impl<T: Tuple> CanalSource<T> {
                 self.give(given, output)?;
             }
         }
+        self.show();
         Ok(())
     }
 

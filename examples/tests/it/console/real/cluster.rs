@@ -81,6 +81,16 @@ fn a_worker_that_is_killed_is_seen_within_a_second_and_so_is_the_recovery() {
         );
     };
     placed(&mut page);
+    // The worker as it sees itself, and the source of the rows wherever it runs.
+    let itself = card("worker-2 · worker worker-2 of orders");
+    page.becomes(&format!(
+        "/registered/.test({itself}) && /coordinator\\s+answers/.test({itself})"
+    ));
+    page.becomes(
+        "[...document.querySelectorAll('[data-source$=\"canal source source[0]\"]')].some((card) =>
+            /streaming/.test(card.innerText) && /position\\s+\\S+:\\d+/.test(card.innerText)
+            && /lag/.test(card.innerText) && /outstanding batches/.test(card.innerText))",
+    );
     let pid = number(&mut page, &worker, "/process\\s+(\\d+)/");
     let newest = "Number(document.querySelector('#event-list li').id.slice(6))";
     let before = page.evaluate(newest).as_u64().unwrap();
