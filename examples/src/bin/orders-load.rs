@@ -1,5 +1,8 @@
 //! Fills the orders table in MariaDB or MySQL and logs what it committed: the loader of the
 //! example `orders` on real servers. The password is read from `ORDERS_SQL_PASSWORD`.
+//!
+//! SIGTERM and Ctrl-C end it as `--seconds` does: behind the transaction that is under way, with a log of
+//! everything that was committed and with the row that ends the job.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use lockkeeper_examples::orders::database::{self, Pace, TableName};
 use lockkeeper_examples::orders::script::Script;
+use lockkeeper_examples::signals::Signals;
 
 #[derive(Debug, Parser)]
 #[command(about = "Fills the orders table; the password is read from ORDERS_SQL_PASSWORD")]
@@ -40,7 +44,14 @@ struct Options {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    let mut connection = database::connect(&options.url).await?;
+    let mut signals = Signals::take()?;
+    let mut connection = tokio::select! {
+        connected = database::connect(&options.url) => connected?,
+        () = signals.next() => {
+            println!("stopped by a signal: nothing was written");
+            return Ok(());
+        }
+    };
     if options.create {
         return database::create_table(&mut connection, &options.table).await;
     }
@@ -49,7 +60,9 @@ async fn main() -> anyhow::Result<()> {
         rows_per_second: options.rows_per_second,
         limit: options.seconds.map(Duration::from_secs),
     };
-    let rows = database::load(&mut connection, &options.table, script, &pace, &options.log).await?;
+    let (table, log) = (&options.table, &options.log);
+    let stop = signals.next();
+    let rows = database::load(&mut connection, table, script, &pace, log, stop).await?;
     println!("{rows} row changes committed to {}", options.table);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures_util::TryStreamExt;
+use futures_util::{FutureExt, TryStreamExt};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
@@ -20,6 +20,9 @@ use super::script::Script;
 
 /// The environment variable with the database's password: it is never an argument.
 pub const PASSWORD_VARIABLE: &str = "ORDERS_SQL_PASSWORD";
+
+/// How long the database is waited for when the loader is to end, each time.
+const LAST_ANSWER: Duration = Duration::from_secs(4);
 
 /// A table, as `SCHEMA.TABLE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,23 +146,28 @@ impl Pace {
 }
 
 /// Plays a script into the table, ends with the row that ends the job, and logs what was committed.
-/// Gives the number of row changes.
+/// Gives the number of row changes. Ends before the script does when `stop` resolves: behind the
+/// transaction that is under way.
 ///
 /// # Errors
-/// The database's own, or the log's.
+/// The database's own, or the log's; a database that does not answer any more after `stop`.
 pub async fn load(
     connection: &mut MySqlConnection,
     name: &TableName,
     mut script: Script,
     pace: &Pace,
     log: &Path,
+    stop: impl Future<Output = ()>,
 ) -> anyhow::Result<u64> {
     let (begun, mut rows) = (Instant::now(), 0);
     let mut log = BufWriter::new(File::create(log).with_context(|| log.display().to_string())?);
+    let stop = stop.shared();
     for (number, transaction) in (1..).zip(script.by_ref()) {
-        sqlx::raw_sql(AssertSqlSafe(statements(name, &transaction)))
-            .execute(&mut *connection)
-            .await?;
+        let sql = statements(name, &transaction);
+        execute(connection, sql, stop.clone()).await?;
+        if number == 1 {
+            println!("writing to {name}");
+        }
         let mut changes: HashMap<String, u64> = HashMap::new();
         for change in transaction.iter().flat_map(RowChange::account_changes) {
             *changes.entry(change.customer).or_default() += 1;
@@ -179,7 +187,11 @@ pub async fn load(
         {
             break;
         }
-        tokio::time::sleep_until(begun + pace.due(rows)).await;
+        tokio::select! {
+            biased;
+            () = stop.clone() => break,
+            () = tokio::time::sleep_until(begun + pace.due(rows)) => {}
+        }
     }
     log.flush()?;
     let end = Order {
@@ -190,10 +202,31 @@ pub async fn load(
         version: 1,
     };
     let end = statements(name, &[RowChange::Insert(end)]);
-    sqlx::raw_sql(AssertSqlSafe(end))
-        .execute(connection)
-        .await?;
+    execute(connection, end, stop).await?;
     Ok(rows)
+}
+
+/// What was sent is waited for: nobody could say otherwise whether it was committed. But not for ever
+/// once the loader is to end.
+async fn execute(
+    connection: &mut MySqlConnection,
+    sql: String,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let given_up = async {
+        stop.await;
+        tokio::time::sleep(LAST_ANSWER).await;
+    };
+    tokio::select! {
+        done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection) => {
+            done?;
+            Ok(())
+        }
+        () = given_up => bail!(
+            "stopped, and the database has not answered within {LAST_ANSWER:?}: what was sent last may be \
+             committed, and is not in the log"
+        ),
+    }
 }
 
 /// A transaction as SQL; inserts in a row become one statement.

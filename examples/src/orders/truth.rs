@@ -6,11 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 use super::account::Account;
 use super::database::{self, TableName};
-use super::judge::judge;
+use super::judge::{Verdict, judge};
 use super::script;
+use crate::signals::Signals;
 
 /// Where the truth comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +65,10 @@ impl Truth {
     /// The database's own.
     pub async fn accounts(&self) -> anyhow::Result<HashMap<String, Account>> {
         match self {
-            Self::Script { seed, rows } => Ok(script::accounts(*seed, *rows)),
+            Self::Script { seed, rows } => {
+                let (seed, rows) = (*seed, *rows);
+                Ok(spawn_blocking(move || script::accounts(seed, rows)).await?)
+            }
             Self::Sql { url, table, log } => {
                 let mut connection = database::connect(url).await?;
                 database::accounts(&mut connection, table, log).await
@@ -72,17 +77,36 @@ impl Truth {
     }
 }
 
+/// Compares the output in `data` with the truth that it names.
+async fn compare(data: &Path) -> anyhow::Result<Verdict> {
+    let truth = Truth::read(data)?.accounts().await?;
+    let data = data.to_owned();
+    spawn_blocking(move || judge(&data, &truth)).await?
+}
+
 /// The judge's whole program: prints its verdict on the output in `data` as one JSON object. Exit
-/// code 0: equal to the truth, 1: not equal, 2: something can't be read.
+/// code 0: equal to the truth, 1: not equal, 2: something can't be read. A signal ends it without a
+/// verdict, which it says instead, with code 0; work on another thread may go on then.
 pub async fn verify(data: &Path) -> ExitCode {
     let verdict = async {
-        let truth = Truth::read(data)?.accounts().await?;
-        let verdict = judge(data, &truth)?;
-        println!("{}", serde_json::to_string(&verdict)?);
-        anyhow::Ok(verdict)
+        let mut signals = Signals::take()?;
+        tokio::select! {
+            verdict = compare(data) => verdict.map(Some),
+            () = signals.next() => Ok(None),
+        }
     };
-    match verdict.await {
-        Ok(verdict) => ExitCode::from(u8::from(!verdict.is_right())),
+    let said = verdict.await.and_then(|verdict| {
+        match &verdict {
+            Some(verdict) => println!("{}", serde_json::to_string(verdict)?),
+            None => println!("stopped by a signal: nothing was compared"),
+        }
+        Ok(verdict)
+    });
+    match said {
+        Ok(verdict) => {
+            let is_wrong = verdict.is_some_and(|verdict| !verdict.is_right());
+            ExitCode::from(u8::from(is_wrong))
+        }
         Err(error) => {
             eprintln!("orders-verify: {error:#}");
             ExitCode::from(2)

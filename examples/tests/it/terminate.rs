@@ -6,11 +6,13 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use lockkeeper_examples::orders::truth::Truth;
 use rustix::process::Signal;
 
-use crate::support::{Telling, example};
+use crate::support::{LIMIT, Telling, example};
 
 /// What an operator's tools wait at least, before they kill.
 const SOON: Duration = Duration::from_secs(10);
@@ -126,14 +128,115 @@ fn sigterm_ends_each_example_in_peace_within_ten_seconds() {
     }
 }
 
-#[test]
-fn a_signal_that_comes_while_nobody_answers_ends_the_waiting() {
-    // it takes connections and says nothing
+/// Starts a program against a server that takes connections and says nothing, signals it when it waits
+/// there, and gives what it still says until its good end.
+fn stopped_while_nobody_answers(start: impl FnOnce(&str) -> Command) -> Vec<String> {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let mut waiting = Telling::start(&mut program!("canal-tail", "--address", &address));
-    let _connection = silent.accept().unwrap();
+    let mut waiting = Telling::start(&mut start(&address));
+    // one that never comes must not be waited for
+    let (sender, connected) = channel();
+    std::thread::spawn(move || sender.send(silent.accept()));
+    let _connection = connected.recv_timeout(LIMIT).expect("it connects").unwrap();
     waiting.signal(Signal::TERM);
-    let (status, _) = waiting.ended_with(SOON);
-    assert!(status.expect("it ends").success());
+    let (status, rest) = waiting.ended_with(SOON);
+    assert!(status.expect("it ends").success(), "{rest:?}");
+    rest
+}
+
+#[test]
+fn a_signal_that_comes_while_nobody_answers_ends_the_waiting() {
+    stopped_while_nobody_answers(|address| program!("canal-tail", "--address", address));
+}
+
+#[test]
+fn the_loader_that_is_signalled_before_it_writes_says_that_nothing_was_written() {
+    let said = stopped_while_nobody_answers(|address| {
+        program!("orders-load", "--url", &format!("mysql://nobody@{address}"))
+    });
+    assert_eq!(said, ["stopped by a signal: nothing was written"]);
+}
+
+#[test]
+fn the_judge_that_is_signalled_gives_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = stopped_while_nobody_answers(|address| {
+        let truth = Truth::Sql {
+            url: format!("mysql://nobody@{address}"),
+            table: "shop.orders".parse().unwrap(),
+            log: folder.path().join("log"),
+        };
+        truth.write(folder.path()).unwrap();
+        let mut command = program!("orders-verify",);
+        command.arg(folder.path());
+        command
+    });
+    assert_eq!(said, ["stopped by a signal: nothing was compared"]);
+}
+
+/// On a real database (`tests/services/up` starts one).
+mod real {
+    use lockkeeper_examples::orders::database::{self, PASSWORD_VARIABLE};
+    use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+    use sqlx::{AssertSqlSafe, Connection, Executor};
+
+    use super::*;
+    use crate::support::output;
+
+    /// What reaches the database; `None` after saying that the test is skipped.
+    fn loader(test: &str, table: &str) -> Option<(Command, String, String)> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(address) = variable("LOCKKEEPER_MYSQL") else {
+            assert_ne!(variable("CI").as_deref(), Some("true"), "{test} has no server");
+            println!("SKIPPED {test}: no server, set LOCKKEEPER_MYSQL");
+            return None;
+        };
+        let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
+        let password = variable("LOCKKEEPER_MYSQL_PASSWORD_FILE").map_or_else(String::new, |file| {
+            std::fs::read_to_string(file).unwrap().trim_end().to_owned()
+        });
+        let url = format!("mysql://{user}@{address}");
+        let mut command = program!("orders-load", "--url", &url, "--table", table);
+        command.env(PASSWORD_VARIABLE, &password);
+        Some((command, url, password))
+    }
+
+    #[test]
+    fn a_signalled_loader_has_logged_what_it_committed_and_ended_the_job() {
+        let name = "a_signalled_loader";
+        let table = format!("orders_signals_{}.orders", std::process::id());
+        let Some((mut create, ..)) = loader(name, &table) else {
+            return;
+        };
+        assert!(output(create.arg("--create")).status.success());
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log.jsonl");
+        let (mut load, url, password) = loader(name, &table).unwrap();
+        load.args(["--rows", "1000000000", "--log"]).arg(&log);
+        let mut running = Telling::start(&mut load);
+        running.line("writing to ");
+        running.signal(Signal::TERM);
+        let (status, rest) = running.ended_with(SOON);
+        assert!(status.expect("it ends").success(), "{rest:?}");
+        let said = rest.last().unwrap();
+        let rows: u64 = said.split(' ').next().unwrap().parse().unwrap();
+        assert!(rows > 0 && rows < 1_000_000_000, "{said}");
+
+        // the table is what the log says, and has the row that ends the job
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let options: MySqlConnectOptions = url.parse().unwrap();
+            let options = options.password(&password);
+            let mut connection = MySqlConnection::connect_with(&options).await.unwrap();
+            let name = table.parse().unwrap();
+            let accounts = database::accounts(&mut connection, &name, &log).await.unwrap();
+            let changes: u64 = accounts.values().map(|account| account.changes).sum();
+            assert!(changes >= rows, "{changes} of {rows}");
+            let held: i64 = accounts.values().map(|account| account.count).sum();
+            let count = database::count_rows(&mut connection, &name).await.unwrap();
+            assert_eq!(count, held + 1);
+            let drop = format!("DROP DATABASE {}", name.schema);
+            connection.execute(AssertSqlSafe(drop)).await.unwrap();
+        });
+    }
 }
