@@ -13,6 +13,7 @@ mod connectors;
 mod delivery;
 mod driver;
 mod measure;
+mod pausing;
 mod rows;
 mod settings;
 mod simple;

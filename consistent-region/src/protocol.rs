@@ -123,6 +123,8 @@ pub struct Registered {
     pub worker_epoch: u64,
     /// How long the worker may act after the *send* time of its last answered heartbeat.
     pub lease: Duration,
+    /// The region is paused by hand: its start operators are to take nothing in.
+    pub sources_paused: bool,
 }
 
 /// Renews the lease and acknowledges notices (worker → coordinator), every quarter of the lease.
@@ -144,6 +146,8 @@ pub struct HeartbeatAnswer {
     pub term: u64,
     /// All notices above `acknowledged`, in order.
     pub notices: Vec<Notice>,
+    /// As [`Registered::sources_paused`].
+    pub sources_paused: bool,
 }
 
 /// An order to one worker (coordinator → worker). Numbered from 1 for each registration; taken in

@@ -16,6 +16,7 @@ use super::backoff::Backoff;
 use super::delivery::Desired;
 use super::driver::{Driver, Sink, StallProbe};
 use super::measure::ConnectorMetrics;
+use super::pausing;
 use super::rows::{DecodedBatch, OnDecodeError, RowDecoding, TypedSink};
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
@@ -222,12 +223,13 @@ impl CanalConnector {
         self.status.clone()
     }
 
-    /// Its status for a console: register it with the service's
+    /// Its status for a console, with the actions `pause` and `resume`: register it with the service's
     /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
     pub fn status_source(&self) -> Arc<dyn StatusSource> {
         Arc::new(ConnectorStatusSource {
             destination: self.destination.clone(),
             status: self.status.clone(),
+            desired: self.desired.clone(),
         })
     }
 
@@ -279,13 +281,7 @@ impl Handler<Pause> for CanalConnector {
     type Result = ();
 
     fn handle(&mut self, _: Pause, _: &mut Self::Context) {
-        self.desired.send_if_modified(|desired| {
-            let runs = *desired == Desired::Running;
-            if runs {
-                *desired = Desired::Paused;
-            }
-            runs
-        });
+        pausing::pause(&self.desired);
     }
 }
 
@@ -293,13 +289,7 @@ impl Handler<Resume> for CanalConnector {
     type Result = ();
 
     fn handle(&mut self, _: Resume, _: &mut Self::Context) {
-        self.desired.send_if_modified(|desired| {
-            let paused = *desired == Desired::Paused;
-            if paused {
-                *desired = Desired::Running;
-            }
-            paused
-        });
+        pausing::resume(&self.desired);
     }
 }
 

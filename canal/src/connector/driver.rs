@@ -488,6 +488,7 @@ impl Driver {
                 );
             }
             status.state = state;
+            status.pause(desired == Desired::Paused);
             differs
         });
     }

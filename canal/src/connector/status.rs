@@ -1,10 +1,15 @@
 //! What a running connector can be asked.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
+use lockkeeper_core::status::{
+    Level, Plot, StatusControl, StatusKind, StatusSnapshot, StatusSource, Unit,
+};
 use tokio::sync::watch;
 
+use super::delivery::Desired;
+use super::pausing::ConnectorControl;
 use super::stall::BinlogPosition;
 use crate::entry::Position;
 use crate::error::CanalError;
@@ -93,8 +98,10 @@ pub struct ConnectorStatus {
     /// When the last entry that was pushed was executed, in milliseconds since 1970.
     pub last_execute_time: Option<i64>,
     /// Whether the last fetch found nothing, so that the connector has all there is. False while the
-    /// server has stalled.
+    /// server has stalled and while it is paused.
     pub caught_up: bool,
+    /// Since when it is paused, in milliseconds since 1970.
+    pub paused_since_unix_ms: Option<u64>,
     /// When the oldest batch was pushed that is not acknowledged.
     pub(super) oldest_since: Option<Instant>,
 }
@@ -120,6 +127,7 @@ impl ConnectorStatus {
             position: None,
             last_execute_time: None,
             caught_up: false,
+            paused_since_unix_ms: None,
             oldest_since: None,
         }
     }
@@ -129,6 +137,18 @@ impl ConnectorStatus {
     /// only so much unacknowledged.
     pub fn oldest_unacknowledged(&self) -> Option<Duration> {
         self.oldest_since.map(|since| since.elapsed())
+    }
+
+    /// Takes note of whether it is paused: nobody knows then what it misses.
+    pub(super) fn pause(&mut self, paused: bool) {
+        if !paused {
+            self.paused_since_unix_ms = None;
+        } else if self.paused_since_unix_ms.is_none() {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            let since = since.map_or(0, |since| since.as_millis());
+            self.paused_since_unix_ms = Some(u64::try_from(since).unwrap_or(u64::MAX));
+            self.caught_up = false;
+        }
     }
 
     /// How far behind the database the connector is: zero when it has all there is, else the age
@@ -151,6 +171,7 @@ impl ConnectorStatus {
 pub(super) struct ConnectorStatusSource {
     pub(super) destination: String,
     pub(super) status: watch::Receiver<ConnectorStatus>,
+    pub(super) desired: watch::Sender<Desired>,
 }
 
 impl StatusSource for ConnectorStatusSource {
@@ -200,6 +221,9 @@ impl StatusSource for ConnectorStatusSource {
             .with("undecodable rows", status.undecodable_rows)
             .with("stalls", status.stalls)
             .with("caught up", status.caught_up);
+        if let Some(since) = status.paused_since_unix_ms {
+            snapshot = snapshot.with_unit("paused since", since, Unit::UnixMilliseconds);
+        }
         if let Some(age) = status.oldest_unacknowledged() {
             let age = age.as_secs_f64();
             snapshot = snapshot.with_unit("oldest not acknowledged", age, Unit::Seconds);
@@ -208,6 +232,11 @@ impl StatusSource for ConnectorStatusSource {
             Some(problem) => snapshot.with("probe's problem", problem.as_str()),
             None => snapshot,
         }
+    }
+
+    fn control(&self) -> Option<Arc<dyn StatusControl>> {
+        let ended = matches!(self.status.borrow().state, ConnectorState::Ended(_));
+        (!ended).then(|| Arc::new(ConnectorControl(self.desired.clone())) as Arc<dyn StatusControl>)
     }
 }
 
@@ -221,7 +250,7 @@ fn shown(state: &ConnectorState) -> (String, Level) {
             format!("stalled: the binlog is at {binlog}"),
             Level::Warning,
         ),
-        ConnectorState::Paused => ("paused".to_owned(), Level::Neutral),
+        ConnectorState::Paused => ("paused".to_owned(), Level::Warning),
         ConnectorState::BackingOff { error, .. } => {
             (format!("backing off: {error}"), Level::Warning)
         }

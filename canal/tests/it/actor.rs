@@ -11,6 +11,7 @@ use lockkeeper_canal::{
     CanalConnectors, CanalError, CanalNodeAccessStrategy, ClientIdentity, ConnectorEnd,
     ConnectorState, ConnectorStatus, EventType, Filter, GetStatus, Pause, Resume, Stop, WaitForEnd,
 };
+use lockkeeper_core::status::StatusSource;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::contract::{Database as _, Order};
@@ -74,6 +75,7 @@ struct Lab {
     database: Scripted,
     connector: Addr<CanalConnector>,
     watch: watch::Receiver<ConnectorStatus>,
+    source: Arc<dyn StatusSource>,
     handling: Addr<Handling>,
     ids: mpsc::UnboundedReceiver<u64>,
 }
@@ -119,10 +121,11 @@ impl Lab {
             .unwrap();
         let recipient = handling.clone().recipient();
         let connector = CanalConnector::new(simple, settings, recipient).unwrap();
-        let watch = connector.watch();
+        let (watch, source) = (connector.watch(), connector.status_source());
         Self {
             server,
             database,
+            source,
             connector: connector.start(),
             watch,
             handling,
@@ -381,6 +384,33 @@ async fn paused_it_fetches_nothing_and_resumed_it_goes_on() {
     lab.connector.send(Resume).await.unwrap();
     lab.expect([1]).await;
     lab.stop().await;
+}
+
+#[actix_rt::test]
+async fn a_console_pauses_it_says_since_when_and_resumes_it() {
+    let mut lab = Lab::new(Vec::new());
+    lab.subscribed(1).await;
+    let source = &lab.source;
+    let act = |action: &'static str| {
+        let control = source.control().unwrap();
+        let offered = control.actions().into_iter().map(|action| action.name);
+        assert_eq!(offered.collect::<Vec<_>>(), [action]);
+        control.act(action)
+    };
+    assert_eq!(source.snapshot().get("paused since"), None);
+    act("pause").await.unwrap();
+    let paused = |status: &ConnectorStatus| status.state == ConnectorState::Paused;
+    lab.until("it pauses", paused).await;
+    let shown = source.snapshot();
+    assert_eq!(shown.state.as_ref().unwrap().text, "paused");
+    assert!(shown.get("paused since").unwrap().as_f64().unwrap() > 1e12);
+    assert_eq!(shown.get("caught up"), Some(&false.into()));
+    lab.database.insert(1..=1);
+    act("resume").await.unwrap();
+    lab.expect([1]).await;
+    assert_eq!(lab.source.snapshot().get("paused since"), None);
+    lab.connector.send(Stop).await.unwrap();
+    assert!(lab.source.control().is_none(), "it has ended");
 }
 
 #[actix_rt::test]

@@ -59,6 +59,15 @@ pub(crate) enum Event {
     StopRequested {
         request: RequestId,
     },
+    /// Start operators are to take nothing in.
+    PauseRequested {
+        request: RequestId,
+        at_unix_ms: u64,
+    },
+    /// They are to go on.
+    ResumeRequested {
+        request: RequestId,
+    },
     /// A cut (the last one, with `stop`) that is kept under a name.
     SavepointRequested {
         request: RequestId,

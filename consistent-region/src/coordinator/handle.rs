@@ -156,6 +156,7 @@ fn idle(settings: &CoordinatorSettings) -> RegionStatus {
         stale_messages: 0,
         finished: false,
         round: None,
+        sources_paused_since_unix_ms: None,
     }
 }
 
@@ -186,8 +187,8 @@ impl CoordinatorHandle {
     }
 
     /// The region for a console: state, workers, the graph with the round that flows through it, the
-    /// times of the rounds since now, events; actions `cut` and `reset`. `region` is the graph that
-    /// is drawn. To be kept, and registered with a
+    /// times of the rounds since now, events; actions `cut`, `reset`, `pause` and `resume`. `region` is
+    /// the graph that is drawn. To be kept, and registered with a
     /// [`StatusRegistry`](lockkeeper_core::status::StatusRegistry), which does not keep it alive.
     #[must_use]
     pub fn status_source(&self, region: &Region) -> Arc<dyn StatusSource> {
@@ -243,6 +244,30 @@ impl CoordinatorHandle {
             reason: reason.into(),
         })
         .await
+    }
+
+    /// Pauses the region's sources: no start operator takes anything in, and what they read from keeps
+    /// it (a Canal server as long as its database keeps its binlogs). What was taken in flows on; cuts,
+    /// resets and the end of the region go on as ever. Workers learn of it with the answer to their next
+    /// heartbeat, within a quarter of their lease; those that join learn of it at once. Pausing again
+    /// changes nothing.
+    ///
+    /// It is kept in no store: it ends by [`resume_sources`](Self::resume_sources), and with this
+    /// coordinator's term at the latest, so at each restart and each change of the leader.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut).
+    pub async fn pause_sources(&self) -> Result<(), CommandRefused> {
+        self.command(CommandKind::PauseSources).await
+    }
+
+    /// Ends the pause of [`pause_sources`](Self::pause_sources), also in a region that has failed
+    /// meanwhile. Nothing happens if there is none.
+    ///
+    /// # Errors
+    /// When the region has ended, or is coordinated elsewhere.
+    pub async fn resume_sources(&self) -> Result<(), CommandRefused> {
+        self.command(CommandKind::ResumeSources).await
     }
 
     /// Takes a cut and keeps it under `name`: 1 to 64 letters, digits, `_` and `-`. Answered when

@@ -12,7 +12,7 @@
 //! - the region ends with a last cut when every start operator has ended
 //!
 //! Rooms: `members` (registration, leases, placement), `round` (drain to manifest), `reset`,
-//! `ending` (last commit, failed state), `savepoints`, `notices` (orders on their way), `time` (what
+//! `ending` (last commit, failed state), `savepoints`, `pause` (of the sources), `notices` (orders on their way), `time` (what
 //! comes due), `watchdog`, `view` (status).
 
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod broken;
 mod ending;
 mod members;
 mod notices;
+mod pause;
 #[cfg(test)]
 mod random;
 mod reset;
@@ -78,6 +79,8 @@ pub(crate) struct Machine {
     watchdog: Option<Watchdog>,
     /// Cuts that failed since the last completed one or the last reset.
     failed_cuts: u32,
+    /// When the sources were paused by hand, if they are.
+    paused_since_unix_ms: Option<u64>,
     stale: u64,
     actions: Vec<Action>,
     #[cfg(test)]
@@ -187,6 +190,7 @@ impl Machine {
             wishes,
             watchdog: None,
             failed_cuts: 0,
+            paused_since_unix_ms: None,
             stale: 0,
             actions: Vec::new(),
             #[cfg(test)]
@@ -229,6 +233,17 @@ impl Machine {
             Event::StopRequested { request } => {
                 let answer = self.may_command();
                 self.wish(now, request, answer, |wishes| wishes.stop = true);
+            }
+            Event::PauseRequested {
+                request,
+                at_unix_ms,
+            } => {
+                let answer = self.pause_sources(at_unix_ms);
+                self.answer(request, answer);
+            }
+            Event::ResumeRequested { request } => {
+                let answer = self.resume_sources();
+                self.answer(request, answer);
             }
             Event::SavepointRequested {
                 request,

@@ -123,14 +123,14 @@ impl StatusSource for RegionSource {
         if !self.is_led_here(&status) {
             return snapshot.with_state("coordinated elsewhere", Level::Neutral);
         }
-        let (level, is_ready) = judged(status.state);
+        let ((text, level), (_, is_ready)) = (named(&status), judged(status.state));
         let reason = status.reason.clone();
         let unready = (!is_ready).then(|| match &reason {
             Some(reason) => format!("{:?}: {reason}", status.state),
             None => format!("{:?}", status.state),
         });
         let mut snapshot = snapshot
-            .with_state(format!("{:?}", status.state), level)
+            .with_state(text, level)
             .with_unready(unready)
             .with("term", status.term)
             .with("cut under way", status.seq)
@@ -143,6 +143,9 @@ impl StatusSource for RegionSource {
             .with("stale messages", status.stale_messages);
         if let Some(reason) = reason {
             snapshot = snapshot.with("reason", reason);
+        }
+        if let Some(since) = status.sources_paused_since_unix_ms {
+            snapshot = snapshot.with_unit("paused since", since, Unit::UnixMilliseconds);
         }
         if let Some(bytes) = past.bytes {
             snapshot = snapshot.with_plot("state written", bytes, Unit::Bytes, Plot::None);
@@ -168,6 +171,7 @@ impl StatusSource for RegionSource {
             let control = RegionControl {
                 handle: self.handle.clone(),
                 state: status.state,
+                paused: status.sources_paused_since_unix_ms.is_some(),
             };
             Arc::new(control) as Arc<dyn StatusControl>
         })
@@ -184,6 +188,16 @@ fn judged(state: RegionState) -> (Level, bool) {
         }
         RegionState::Resetting => (Level::Warning, false),
         RegionState::Unhealthy | RegionState::Failed => (Level::Bad, false),
+    }
+}
+
+/// The state in words, and how good it is: a pause is for somebody to look at, who may have forgotten it.
+fn named(status: &RegionStatus) -> (String, Level) {
+    let (text, level) = (format!("{:?}", status.state), judged(status.state).0);
+    match (status.sources_paused_since_unix_ms, level) {
+        (None, _) => (text, level),
+        (Some(_), Level::Bad) => (format!("{text}, paused"), Level::Bad),
+        (Some(_), _) => (format!("{text}, paused"), Level::Warning),
     }
 }
 
@@ -227,28 +241,41 @@ fn phase_name(phase: RoundPhase) -> &'static str {
 struct RegionControl {
     handle: CoordinatorHandle,
     state: RegionState,
+    paused: bool,
+}
+
+/// What can be done in a state.
+fn offered(state: RegionState, paused: bool) -> Vec<StatusAction> {
+    let cut = ("cut", "Takes a cut now, or as soon as tuples flow again.");
+    let reset = (
+        "reset",
+        "Sets the region back to its newest cut: tuples since then are processed again.",
+    );
+    let forced = (
+        "force-reset",
+        "Takes the failed region up again from its newest cut.",
+    );
+    let pause = (
+        "pause",
+        "The sources take nothing in until they are resumed, or the leader changes; cuts go on.",
+    );
+    let resume = ("resume", "The sources go on.");
+    let offered = match (state, paused) {
+        (RegionState::Ending | RegionState::Completed, _) => Vec::new(),
+        (RegionState::Failed, false) => vec![forced],
+        (RegionState::Failed, true) => vec![forced, resume],
+        (_, false) => vec![cut, reset, pause],
+        (_, true) => vec![cut, reset, resume],
+    };
+    let offered = offered.into_iter();
+    offered
+        .map(|(name, effect)| StatusAction::new(name, effect))
+        .collect()
 }
 
 impl StatusControl for RegionControl {
     fn actions(&self) -> Vec<StatusAction> {
-        let cut = ("cut", "Takes a cut now, or as soon as tuples flow again.");
-        let reset = (
-            "reset",
-            "Sets the region back to its newest cut: tuples since then are processed again.",
-        );
-        let forced = (
-            "force-reset",
-            "Takes the failed region up again from its newest cut.",
-        );
-        let offered = match self.state {
-            RegionState::Ending | RegionState::Completed => Vec::new(),
-            RegionState::Failed => vec![forced],
-            _ => vec![cut, reset],
-        };
-        let offered = offered.into_iter();
-        offered
-            .map(|(name, effect)| StatusAction::new(name, effect))
-            .collect()
+        offered(self.state, self.paused)
     }
 
     fn act(&self, action: &str) -> ActionFuture {
@@ -262,6 +289,14 @@ impl StatusControl for RegionControl {
                     "the region is being reset",
                 ),
                 "force-reset" => (handle.reset(true, reason).await, "the region is taken up"),
+                "pause" => (
+                    handle.pause_sources().await,
+                    "the sources pause with their workers' next heartbeat",
+                ),
+                "resume" => (
+                    handle.resume_sources().await,
+                    "the sources go on with their workers' next heartbeat",
+                ),
                 other => return Err(format!("a region has no action {other:?}")),
             };
             done.map(|()| answer.to_owned())

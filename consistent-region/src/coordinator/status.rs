@@ -63,6 +63,8 @@ pub struct RegionStatus {
     pub finished: bool,
     /// The round under way.
     pub round: Option<RoundStatus>,
+    /// Since when the sources are paused by hand, in milliseconds since 1970.
+    pub sources_paused_since_unix_ms: Option<u64>,
 }
 
 /// How far a round is.
@@ -172,6 +174,11 @@ pub enum RegionEvent {
         /// The cut that tuples belong to.
         seq: u64,
     },
+    /// The sources were paused by hand: they take nothing in until that is over, or until this
+    /// coordinator's term is.
+    SourcesPaused,
+    /// The sources go on.
+    SourcesResumed,
     /// A completed cut is kept under a name.
     SavepointKept {
         /// The name.

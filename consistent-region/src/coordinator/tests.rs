@@ -106,6 +106,7 @@ impl Scripted {
             term: 0,
             worker_epoch: 0,
             lease: Duration::ZERO,
+            sources_paused: false,
         };
         let mut worker = Self {
             link,

@@ -211,6 +211,7 @@ mod tests {
                 .send(Ok(HeartbeatAnswer {
                     term: heartbeat.worker_epoch,
                     notices: vec![],
+                    sources_paused: false,
                 }))
                 .unwrap();
         };

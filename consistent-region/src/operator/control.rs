@@ -25,6 +25,8 @@ pub(crate) enum Control {
     Resume { seq: u64 },
     /// The cut is complete in the whole region: commit and tell the operator.
     Checkpointed { seq: u64, oldest_retained: u64 },
+    /// A start operator takes nothing in while it is held, whatever else it is told.
+    Hold { held: bool },
     /// The cut came to nothing, and the region goes on without a reset.
     Abandoned { seq: u64 },
 }

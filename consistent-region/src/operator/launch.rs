@@ -145,6 +145,7 @@ pub(crate) fn launch<A: Operator>(
             committing: None,
             held: None,
             round_began: None,
+            paused_by_hand: false,
             cut_wanted,
             output: Output::new(),
         };

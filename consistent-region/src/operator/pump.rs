@@ -92,6 +92,8 @@ pub(crate) struct Pump<A: Operator> {
     pub(crate) held: Option<(Stamp, Box<Durable>)>,
     /// When the first sign of the current round came.
     pub(crate) round_began: Option<Instant>,
+    /// A start operator is not asked for tuples, in no attempt, until the region is resumed by hand.
+    pub(crate) paused_by_hand: bool,
     /// A cut was asked for and did not begin yet.
     pub(crate) cut_wanted: Arc<AtomicBool>,
     pub(crate) output: Output<A::Output>,
@@ -255,6 +257,10 @@ impl<A: Operator> Pump<A> {
                 }
                 Turn::Again
             }
+            Control::Hold { held } => {
+                self.paused_by_hand = held;
+                Turn::Again
+            }
             Control::Abandoned { seq } => self.abandon(actor, seq),
             Control::Drain {
                 stamp,
@@ -297,7 +303,7 @@ impl<A: Operator> Pump<A> {
         let Some(streams) = &mut self.streams else {
             return Turn::Wait;
         };
-        if streams.paused || streams.ended {
+        if streams.paused || streams.ended || self.paused_by_hand {
             return Turn::Wait;
         }
         let (output, region) = (&mut self.output, self.context.region());

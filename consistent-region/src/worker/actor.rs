@@ -259,6 +259,7 @@ impl RegionWorker {
                 self.control(&instance, drain);
             }
             Action::Resume { instance, seq } => self.control(&instance, Control::Resume { seq }),
+            Action::Hold { instance, held } => self.control(&instance, Control::Hold { held }),
             Action::Abandoned { instance, seq } => {
                 self.control(&instance, Control::Abandoned { seq });
             }
@@ -430,6 +431,7 @@ impl Handler<GetStatus> for RegionWorker {
             completed: self.machine.completed(),
             instances,
             lease: self.place.lease.remaining(),
+            sources_paused: self.machine.sources_paused(),
             dropped: self.machine.dropped(),
         }
     }

@@ -104,6 +104,8 @@ pub struct WorkerStatus {
     pub instances: Vec<InstanceId>,
     /// How long it may still act if no heartbeat is answered.
     pub lease: Duration,
+    /// Its sources take nothing in: the region is paused by hand.
+    pub sources_paused: bool,
     /// Messages that were dropped because they were out of date.
     pub dropped: Dropped,
 }

@@ -4,9 +4,10 @@
 //! with one event, also when it timed out.
 //!
 //! Rooms: `registration` (lease, heartbeats, progress), `orders`, `shares` (what of a cut an instance
-//! is given), `reports`, `view` (what is shown of it).
+//! is given), `pause` (of start operators), `reports`, `view` (what is shown of it).
 
 mod orders;
+mod pause;
 mod registration;
 mod reports;
 mod shares;
@@ -131,6 +132,11 @@ pub(crate) enum Action {
         instance: InstanceId,
         seq: u64,
     },
+    /// A start operator takes nothing in while it is held.
+    Hold {
+        instance: InstanceId,
+        held: bool,
+    },
     Checkpointed {
         instance: InstanceId,
         seq: u64,
@@ -215,6 +221,8 @@ pub(crate) struct Machine {
     failed: bool,
     ended: BTreeSet<InstanceId>,
     cut_wanted: bool,
+    /// Start operators are held: the coordinator said so.
+    sources_paused: bool,
     dropped: Dropped,
     actions: Vec<Action>,
 }
@@ -245,6 +253,7 @@ impl Machine {
             failed: false,
             ended: BTreeSet::new(),
             cut_wanted: false,
+            sources_paused: false,
             dropped: Dropped::default(),
             actions: Vec::new(),
         }

@@ -119,6 +119,7 @@ fn instances(view: &View) -> StatusTable {
             let state = match state {
                 InstanceState::Resetting => "resets",
                 InstanceState::Runs => "runs",
+                InstanceState::Paused => "paused",
                 InstanceState::Ended => "has no more",
                 InstanceState::Over => "over",
             };

@@ -1,7 +1,7 @@
 //! `lockkeeper region`: finds the coordinator that leads, and asks it.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use actix::Message;
 use lockkeeper_consistent_region::admin::{
@@ -265,6 +265,14 @@ fn status(coordinator: &Coordinator) -> Result<Shown, Failure> {
         line(
             "worker",
             format!("{}: {}; {place}", worker.worker, instances.join(" ")),
+        );
+    }
+    if let Some(since) = status.sources_paused_since_unix_ms {
+        let since = UNIX_EPOCH + Duration::from_millis(since);
+        let since = humantime::format_rfc3339_seconds(since);
+        line(
+            "PAUSED",
+            format!("the sources take nothing in, since {since}"),
         );
     }
     let waiting: Vec<String> = status.waiting.iter().map(ToString::to_string).collect();

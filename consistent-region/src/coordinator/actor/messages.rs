@@ -1,5 +1,7 @@
 //! What the coordinator's actor is told, by its owner, by workers and by the store.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use actix::{Context, Handler, Message, StreamHandler};
 use tokio::sync::oneshot;
 
@@ -49,6 +51,8 @@ pub(in crate::coordinator) struct Command {
 pub(in crate::coordinator) enum CommandKind {
     Cut,
     Stop,
+    PauseSources,
+    ResumeSources,
     Reset { force: bool, reason: String },
     Savepoint { name: String, stop: bool },
     Restore { name: String },
@@ -88,6 +92,11 @@ impl Handler<Command> for RegionCoordinator {
         let event = match kind {
             CommandKind::Cut => Event::CutRequested { request },
             CommandKind::Stop => Event::StopRequested { request },
+            CommandKind::PauseSources => Event::PauseRequested {
+                request,
+                at_unix_ms: now_unix_ms(),
+            },
+            CommandKind::ResumeSources => Event::ResumeRequested { request },
             CommandKind::Reset { force, reason } => Event::ResetRequested {
                 request,
                 force,
@@ -105,6 +114,14 @@ impl Handler<Command> for RegionCoordinator {
         };
         self.step(event, ctx);
     }
+}
+
+/// What is shown to people.
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 impl Handler<Lead> for RegionCoordinator {

@@ -74,6 +74,7 @@ impl Machine {
             term: self.term,
             worker_epoch,
             lease: self.settings.lease,
+            sources_paused: self.sources_paused(),
         }
     }
 
@@ -105,8 +106,12 @@ impl Machine {
                 member.outbox.acknowledge(*acknowledged);
                 member.outbox.unacknowledged()
             });
-        let term = self.term;
-        let answer = answer.map(|notices| HeartbeatAnswer { term, notices });
+        let (term, sources_paused) = (self.term, self.sources_paused());
+        let answer = answer.map(|notices| HeartbeatAnswer {
+            term,
+            notices,
+            sources_paused,
+        });
         if answer.is_err() {
             self.drop_stale();
         }

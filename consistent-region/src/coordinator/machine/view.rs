@@ -61,6 +61,7 @@ impl Machine {
                 State::Round(round) => Some(round.status()),
                 _ => None,
             },
+            sources_paused_since_unix_ms: self.paused_since_unix_ms,
         }
     }
 

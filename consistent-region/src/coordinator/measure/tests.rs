@@ -124,6 +124,7 @@ fn status(state: RegionState) -> RegionStatus {
         attempt: 1,
         consecutive_resets: 0,
         round: None,
+        sources_paused_since_unix_ms: None,
         workers: Vec::new(),
         waiting: vec![waiting(0), waiting(1)],
         stale_messages: 0,

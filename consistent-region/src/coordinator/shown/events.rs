@@ -45,6 +45,8 @@ pub(super) fn told(event: &RegionEvent) -> Option<StatusEvent> {
             format!("a new coordinator goes on with cut {seq}, without a reset"),
             Level::Good,
         ),
+        RegionEvent::SourcesPaused => ("the sources are paused".to_owned(), Level::Warning),
+        RegionEvent::SourcesResumed => ("the sources go on".to_owned(), Level::Good),
         RegionEvent::SavepointKept { name, seq } => {
             (format!("savepoint {name} holds cut {seq}"), Level::Good)
         }

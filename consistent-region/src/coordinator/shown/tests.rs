@@ -64,6 +64,7 @@ fn status(state: RegionState) -> RegionStatus {
         stale_messages: 0,
         finished: false,
         round: None,
+        sources_paused_since_unix_ms: None,
     }
 }
 
@@ -132,6 +133,40 @@ fn only_states_in_which_work_is_done_are_ready() {
     ] {
         assert_eq!(judged(state).1, ready, "{state:?}");
     }
+}
+
+#[test]
+fn a_paused_region_says_so_and_offers_to_go_on() {
+    let names = |state, paused| -> Vec<String> {
+        let offered = offered(state, paused).into_iter();
+        offered.map(|action| action.name).collect()
+    };
+    assert_eq!(
+        names(RegionState::Processing, false),
+        ["cut", "reset", "pause"]
+    );
+    assert_eq!(
+        names(RegionState::Processing, true),
+        ["cut", "reset", "resume"]
+    );
+    assert_eq!(names(RegionState::Failed, false), ["force-reset"]);
+    assert_eq!(names(RegionState::Failed, true), ["force-reset", "resume"]);
+    assert_eq!(names(RegionState::Ending, true), [""; 0]);
+
+    let mut status = status(RegionState::Processing);
+    assert_eq!(
+        named(&status),
+        ("Processing".to_owned(), Level::Good),
+        "not paused"
+    );
+    status.sources_paused_since_unix_ms = Some(1_700_000_000_000);
+    let (text, level) = named(&status);
+    assert_eq!(
+        (text.as_str(), level),
+        ("Processing, paused", Level::Warning)
+    );
+    status.state = RegionState::Failed;
+    assert_eq!(named(&status).1, Level::Bad, "not better than it is");
 }
 
 #[test]

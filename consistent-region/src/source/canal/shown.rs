@@ -7,6 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lockkeeper_canal::{CanalError, SimpleCanalConnector};
 use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
 
+/// For so long what the server said last is as good as what it would say now.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// A source as its instance sees it.
 #[derive(Debug)]
 pub(super) struct SourceStatus {
@@ -39,7 +42,8 @@ struct Now {
     connections: u64,
     taken: Taken,
     last_execute_time: Option<i64>,
-    caught_up: bool,
+    /// When the server had nothing more.
+    caught_up: Option<Instant>,
 }
 
 /// How far the operator is.
@@ -79,13 +83,13 @@ impl SourceStatus {
     /// A batch came; its last entry was executed then, in milliseconds since 1970.
     pub(super) fn receives(&self, executed: Option<i64>) {
         let mut now = self.lock();
-        now.caught_up = false;
+        now.caught_up = None;
         now.last_execute_time = executed.or(now.last_execute_time);
     }
 
     /// The server has nothing more.
     pub(super) fn catches_up(&self) {
-        self.lock().caught_up = true;
+        self.lock().caught_up = Some(Instant::now());
     }
 
     // What the fetching task does.
@@ -152,11 +156,12 @@ impl Now {
         (text.to_owned(), level)
     }
 
-    /// Zero when it has all there is, else the age of the last entry that came; `None` before the
-    /// first.
+    /// How far it is behind the database at most. Zero when it has all there is. A source that is not
+    /// asked, because the region is paused or has no room, does not know what it misses: then the time
+    /// since it knew counts. Else the age of the last entry that came; `None` before the first.
     fn lag(&self) -> Option<Duration> {
-        if self.caught_up {
-            return Some(Duration::ZERO);
+        if let Some(since) = self.caught_up.map(|at| at.elapsed()) {
+            return Some(if since < FRESH { Duration::ZERO } else { since });
         }
         let executed = u64::try_from(self.last_execute_time?).ok()?;
         let age = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
@@ -197,7 +202,7 @@ impl StatusSource for SourceStatus {
             .with_plot("changes", now.taken.changes, Unit::None, Plot::Rate)
             .with("connections", now.connections)
             .with("source changes", now.taken.source_changes)
-            .with("caught up", now.caught_up);
+            .with("caught up", now.lag() == Some(Duration::ZERO));
         match now.taken.oldest_since {
             Some(since) => {
                 let age = since.elapsed().as_secs_f64();

@@ -10,7 +10,7 @@ use lockkeeper_canal::testing::{
     CanalServer, Fault, Request, Restart, StoreLimits, Table, Transaction,
 };
 use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Filter};
-use lockkeeper_core::status::StatusSnapshot;
+use lockkeeper_core::status::{StatusSnapshot, StatusValue};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -274,7 +274,7 @@ fn a_console_sees_position_lag_and_what_is_not_acknowledged() {
         });
         assert_eq!(state(&drawn(&played)), "waits for the region");
         played
-            .until(|played| played.rows.len() >= 40)
+            .until(|played| played.rows.len() >= 150)
             .await
             .unwrap();
         let shown = drawn(&played);
@@ -283,11 +283,12 @@ fn a_console_sees_position_lag_and_what_is_not_acknowledged() {
         assert_eq!(shown.get("destination"), Some(&"example".into()));
         let address = server.address().to_string();
         assert_eq!(shown.get("address"), Some(&address.into()));
-        let position: &str = &played.source.position;
+        let Some(StatusValue::Text(position)) = shown.get("position") else {
+            panic!("{shown:?}");
+        };
         assert!(position.contains(':'), "{position}");
-        assert_eq!(shown.get("position"), Some(&position.into()));
-        let changes = fact(&shown, "changes");
-        assert!((changes - 40.0).abs() < 0.5, "{changes}");
+        let taken = played.rows.len() as u64;
+        assert_eq!(shown.get("changes"), Some(&taken.into()));
         // its rows are of the first minutes of 1970
         assert!(fact(&shown, "lag") > 1e9);
         let outstanding = fact(&shown, "outstanding batches");

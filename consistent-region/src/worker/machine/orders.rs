@@ -113,7 +113,7 @@ impl Machine {
         self.instances_that(|facts| !facts.autonomous)
     }
 
-    fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> Vec<InstanceId> {
+    pub(super) fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> Vec<InstanceId> {
         let operators = &self.setup.operators;
         let wanted = |id: &&InstanceId| operators.get(&id.operator).is_some_and(&are);
         self.slots.keys().filter(wanted).cloned().collect()
@@ -265,12 +265,12 @@ impl Machine {
                     answered: false,
                 };
                 self.slots.insert(instance.clone(), slot);
-                let instance = instance.clone();
                 self.actions.push(Action::Launch {
-                    instance,
+                    instance: instance.clone(),
                     launch,
                     stamp,
                 });
+                self.hold_launched(instance);
             }
         }
     }

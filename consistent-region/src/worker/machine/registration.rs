@@ -152,6 +152,7 @@ impl Machine {
                 term,
                 worker_epoch,
                 lease,
+                sources_paused,
             }) => {
                 self.registration = Registration::Valid {
                     term,
@@ -160,6 +161,7 @@ impl Machine {
                     taken: 0,
                 };
                 self.stamp.term = self.stamp.term.max(term);
+                self.pause_sources(sources_paused);
                 self.heartbeat_sent = None;
                 self.heartbeat_at = sent + lease / HEARTBEATS;
                 if std::mem::take(&mut self.claimed) && self.failed {
@@ -226,6 +228,7 @@ impl Machine {
                 let sent = sent.unwrap_or(now);
                 self.heartbeat_at = sent + lease / HEARTBEATS;
                 self.renew(now, sent, lease);
+                self.pause_sources(answer.sources_paused);
                 for notice in answer.notices {
                     self.notice(now, notice);
                 }

@@ -57,6 +57,7 @@ fn registered(epoch: u64) -> Event {
         term: 3,
         worker_epoch: epoch,
         lease: LEASE,
+        sources_paused: false,
     }))
 }
 
@@ -165,6 +166,7 @@ fn the_deadline_counts_from_the_send_time_of_the_answered_heartbeat() {
     let answer = HeartbeatAnswer {
         term: 3,
         notices: Vec::new(),
+        sources_paused: false,
     };
     let actions = machine.step(at(4_000), Event::HeartbeatAnswered(Ok(answer)));
     assert_eq!(actions, [Action::RenewLease { until: at(10_500) }]);
@@ -188,6 +190,7 @@ fn an_answer_after_the_deadline_does_not_bring_the_lease_back() {
     let answer = HeartbeatAnswer {
         term: 3,
         notices: Vec::new(),
+        sources_paused: false,
     };
     let actions = machine.step(at(9_000), Event::HeartbeatAnswered(Ok(answer)));
     assert_eq!(actions[0], Action::Abandon, "{actions:?}");
@@ -217,6 +220,7 @@ fn s22_a_quiet_worker_says_how_it_stands_when_it_registers_with_a_new_coordinato
         term: 4,
         worker_epoch: 9,
         lease: LEASE,
+        sources_paused: false,
     };
     let actions = machine.step(at(2_700), Event::RegisterAnswered(Ok(answer)));
     assert_eq!(actions, [Action::RenewLease { until: at(10_600) }]);
@@ -249,6 +253,7 @@ fn many_notices_are_acknowledged_before_the_next_heartbeat_is_due() {
                 let answer = HeartbeatAnswer {
                     term: 3,
                     notices: Vec::new(),
+                    sources_paused: false,
                 };
                 machine.step(at(2), Event::HeartbeatAnswered(Ok(answer)));
             }
@@ -537,4 +542,52 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
         })
         .collect();
     assert_eq!(stamps, [round]);
+}
+
+fn heard(sources_paused: bool) -> Event {
+    Event::HeartbeatAnswered(Ok(HeartbeatAnswer {
+        term: 3,
+        notices: Vec::new(),
+        sources_paused,
+    }))
+}
+
+fn hold(held: bool) -> Action {
+    let instance = id("source", 0);
+    Action::Hold { instance, held }
+}
+
+#[test]
+fn sources_are_held_as_the_coordinator_says_also_those_that_are_launched_into_a_pause() {
+    let mut machine = machine();
+    machine.step(at(0), Event::Tick);
+    let answer = Registered {
+        term: 3,
+        worker_epoch: 1,
+        lease: LEASE,
+        sources_paused: true,
+    };
+    machine.step(at(1), Event::RegisterAnswered(Ok(answer)));
+    let order = Order::Reset {
+        placement: placement(&[(id("source", 0), "a"), (id("totals", 0), "a")]),
+        restore: None,
+        first_start: true,
+    };
+    let actions = machine.step(at(2), notice(1, stamp(3, 1, 1), order));
+    let held: Vec<_> = actions
+        .iter()
+        .filter(|action| matches!(action, Action::Hold { .. }))
+        .collect();
+    assert_eq!(held, [&hold(true)], "the source and nobody else");
+    let launched = |action: &Action| matches!(action, Action::Launch { instance, .. } if *instance == id("source", 0));
+    let place = |is: &dyn Fn(&Action) -> bool| actions.iter().position(is).unwrap();
+    assert!(place(&launched) < place(&|action| *action == hold(true)));
+    assert!(machine.sources_paused());
+
+    machine.step(at(2_600), Event::Tick);
+    assert!(!machine.step(at(2_700), heard(true)).contains(&hold(true)));
+    machine.step(at(5_300), Event::Tick);
+    assert!(machine.step(at(5_400), heard(false)).contains(&hold(false)));
+    machine.step(at(8_000), Event::Tick);
+    assert!(machine.step(at(8_100), heard(true)).contains(&hold(true)));
 }

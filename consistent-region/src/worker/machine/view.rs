@@ -38,6 +38,8 @@ pub(crate) enum InstanceState {
     Resetting,
     /// It takes part in the region.
     Runs,
+    /// A start operator that is paused by hand.
+    Paused,
     /// A start operator that has no more.
     Ended,
     /// Its actor is over.
@@ -59,6 +61,7 @@ impl Machine {
                     InstanceState::Resetting
                 }
                 true if self.ended.contains(instance) => InstanceState::Ended,
+                true if self.is_held(instance) => InstanceState::Paused,
                 true => InstanceState::Runs,
             };
             (instance.clone(), state)

@@ -56,6 +56,7 @@ impl Scripted {
                         term: 1,
                         worker_epoch: 1,
                         lease,
+                        sources_paused: false,
                     }))
                     .unwrap();
                 link
@@ -104,7 +105,11 @@ impl Scripted {
                     CoordinatorRequest::Heartbeat { answer, .. } => {
                         let notices = Vec::new();
                         answer
-                            .send(Ok(HeartbeatAnswer { term: 1, notices }))
+                            .send(Ok(HeartbeatAnswer {
+                                term: 1,
+                                notices,
+                                sources_paused: false,
+                            }))
                             .unwrap();
                     }
                     CoordinatorRequest::Progress { progress, answer } => {
