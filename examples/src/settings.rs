@@ -12,13 +12,19 @@
 //! | [`store`] | where checkpoints lie |
 //! | [`canal`] | the Canal server, and the connector that is an actor |
 //! | [`source`] | start operators |
+//! | [`sink`] | end operators |
+//! | [`snapshot`] | rows from before |
 //! | [`kafka`] | Kafka, and what is written to it |
+//! | [`queue`] | the connector that reads it back |
 
 pub mod canal;
 pub mod election;
 pub mod kafka;
+pub mod queue;
 pub mod region;
 pub mod service;
+pub mod sink;
+pub mod snapshot;
 pub mod source;
 pub mod store;
 
@@ -58,10 +64,16 @@ pub struct Settings {
     pub connector: canal::ConnectorSettings,
     /// Start operators.
     pub source: source::SourceSettings,
+    /// End operators.
+    pub sink: sink::SinkSettings,
+    /// Rows from before.
+    pub snapshot: snapshot::SnapshotSettings,
     /// The Kafka cluster.
     pub kafka: kafka::KafkaSettings,
     /// What is written to it.
     pub forwarder: kafka::ForwarderSettings,
+    /// The connector that reads it back.
+    pub queue_connector: queue::QueueConnectorSettings,
 }
 
 impl Settings {
@@ -80,8 +92,11 @@ impl Settings {
         settings.canal.check(&mut rules);
         settings.connector.check(&mut rules);
         settings.source.check(&mut rules);
+        settings.sink.check(&mut rules);
+        settings.snapshot.check(&mut rules);
         settings.kafka.check(&mut rules);
         settings.forwarder.check(&mut rules);
+        settings.queue_connector.check(&mut rules);
         rules.kept().map(|()| settings)
     }
 
@@ -96,6 +111,14 @@ impl Settings {
                 "LOCKKEEPER__ELECTION__PASSWORD",
             ),
             (&mut self.kafka.password, "LOCKKEEPER__KAFKA__PASSWORD"),
+            (
+                &mut self.sink.sql.password,
+                "LOCKKEEPER__SINK__SQL__PASSWORD",
+            ),
+            (
+                &mut self.snapshot.password,
+                "LOCKKEEPER__SNAPSHOT__PASSWORD",
+            ),
             (&mut self.store.password, "LOCKKEEPER__STORE__PASSWORD"),
         ] {
             if secret.is_none() {

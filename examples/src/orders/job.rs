@@ -36,6 +36,9 @@ pub enum Election {
     /// By etcd.
     #[cfg(feature = "etcd")]
     Etcd(lockkeeper_fencing::driver::Etcd),
+    /// By a Lease of Kubernetes.
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(lockkeeper_fencing::driver::Kubernetes),
 }
 
 /// Everything that the processes of a job must agree on; written to `DIR/job.json`.
@@ -83,6 +86,12 @@ impl Job {
             ElectionDriver::Etcd => {
                 anyhow::bail!("this program was built without etcd: build it with --features etcd")
             }
+            #[cfg(feature = "kubernetes")]
+            ElectionDriver::Kubernetes => Election::Kubernetes(settings.kubernetes()),
+            #[cfg(not(feature = "kubernetes"))]
+            ElectionDriver::Kubernetes => anyhow::bail!(
+                "this program was built without Kubernetes: build it with --features kubernetes"
+            ),
         })
     }
 

@@ -145,6 +145,8 @@ impl Node {
             Election::ZooKeeper(zookeeper) => LeaderElectionService::start(zookeeper, options)?,
             #[cfg(feature = "etcd")]
             Election::Etcd(etcd) => LeaderElectionService::start(etcd, options)?,
+            #[cfg(feature = "kubernetes")]
+            Election::Kubernetes(cluster) => LeaderElectionService::start(cluster, options)?,
         };
         let election = elections.election(ComponentId::new(COMPONENT)?);
         let (settings, store) = (self.settings(), Arc::clone(&self.store));
@@ -178,6 +180,8 @@ impl Node {
             Election::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
             #[cfg(feature = "etcd")]
             Election::Etcd(etcd) => LeaderRetrievalService::new(etcd),
+            #[cfg(feature = "kubernetes")]
+            Election::Kubernetes(cluster) => LeaderRetrievalService::new(cluster),
         };
         let leader = retrieval.retrieve(ComponentId::new(COMPONENT)?)?;
         let _told = self.tell(service.status(), [leader.status_source()]);

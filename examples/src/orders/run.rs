@@ -354,6 +354,7 @@ fn shown_election(settings: &Settings) -> String {
         ElectionDriver::File => "file",
         ElectionDriver::Zookeeper => "zookeeper",
         ElectionDriver::Etcd => "etcd",
+        ElectionDriver::Kubernetes => "kubernetes",
     }
     .to_owned()
 }

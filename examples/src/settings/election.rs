@@ -23,6 +23,8 @@ pub enum ElectionDriver {
     Zookeeper,
     /// An etcd cluster (feature `etcd`).
     Etcd,
+    /// A Lease of a Kubernetes cluster (feature `kubernetes`).
+    Kubernetes,
 }
 
 /// What happens to a leader that can't reach what decides; see [`SuspensionPolicy`].
@@ -65,7 +67,8 @@ pub struct ElectionSettings {
     /// The password; by the environment only.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
-    /// How long leadership holds without renewal; none: the driver's own (2 s with files, 10 s).
+    /// How long leadership holds without renewal; none: the driver's own (2 s with files, 15 s with
+    /// Kubernetes, 10 s).
     pub session: Option<Duration>,
     /// How often driver `file` looks into its folder. 20 ms.
     pub poll_interval: Duration,
@@ -73,6 +76,34 @@ pub struct ElectionSettings {
     pub suspension: Suspension,
     /// How long a close waits for the leader to end its work. 1 s.
     pub revoke_timeout: Duration,
+    /// What only driver `kubernetes` needs.
+    pub kubernetes: KubernetesSettings,
+}
+
+/// See `Kubernetes` of [`lockkeeper_fencing::driver`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KubernetesSettings {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// Its name; it is made if needed.
+    pub lease: String,
+    /// The API server, without credentials, such as `kubectl proxy`; none: that of the pod's service
+    /// account or of the user's kubeconfig.
+    pub url: Option<String>,
+    /// How often standbys and retrievals read it.
+    pub poll_interval: Duration,
+}
+
+impl Default for KubernetesSettings {
+    fn default() -> Self {
+        Self {
+            namespace: "default".to_owned(),
+            lease: "lockkeeper".to_owned(),
+            url: None,
+            poll_interval: Duration::from_secs(1),
+        }
+    }
 }
 
 impl Default for ElectionSettings {
@@ -89,6 +120,7 @@ impl Default for ElectionSettings {
             poll_interval: Duration::from_millis(20),
             suspension: Suspension::default(),
             revoke_timeout: Duration::from_secs(1),
+            kubernetes: KubernetesSettings::default(),
         }
     }
 }
@@ -145,6 +177,28 @@ impl ElectionSettings {
         })
     }
 
+    /// Driver `kubernetes`.
+    #[cfg(feature = "kubernetes")]
+    #[must_use]
+    pub fn kubernetes(&self) -> lockkeeper_fencing::driver::Kubernetes {
+        let KubernetesSettings {
+            namespace,
+            lease,
+            url,
+            poll_interval,
+        } = &self.kubernetes;
+        let mut cluster = lockkeeper_fencing::driver::Kubernetes::new(namespace, lease)
+            .with_poll_interval(*poll_interval)
+            .with_suspension(self.suspension.into());
+        if let Some(url) = url {
+            cluster = cluster.with_url(url);
+        }
+        match self.session {
+            Some(session) => cluster.with_session(session),
+            None => cluster,
+        }
+    }
+
     fn credentials(&self) -> anyhow::Result<Option<(&str, Secret)>> {
         let Some(user) = &self.user else {
             return Ok(None);
@@ -158,7 +212,8 @@ impl ElectionSettings {
     }
 
     pub(super) fn check(&self, rules: &mut Rules<'_>) {
-        let by_server = self.driver != ElectionDriver::File;
+        let driver = self.driver;
+        let by_server = matches!(driver, ElectionDriver::Zookeeper | ElectionDriver::Etcd);
         rules.must(
             "election.servers",
             !by_server || !self.servers.is_empty(),
@@ -177,8 +232,29 @@ impl ElectionSettings {
         let session = self.session.unwrap_or(Duration::from_secs(2));
         rules.must(
             "election.poll_interval",
-            by_server || self.poll_interval <= session / 4,
+            driver != ElectionDriver::File || self.poll_interval <= session / 4,
             "must be at most a quarter of the session",
+        );
+        if driver == ElectionDriver::Kubernetes {
+            let session = self.session.unwrap_or(Duration::from_secs(15));
+            let rule = "must be at least 1s for the driver kubernetes";
+            rules.must("election.session", session >= Duration::from_secs(1), rule);
+            let (key, poll) = (
+                "election.kubernetes.poll_interval",
+                self.kubernetes.poll_interval,
+            );
+            let rule = "must be at most a quarter of the session";
+            rules.must(key, poll <= session / 4, rule);
+        }
+        rules.text(
+            "election.kubernetes.namespace",
+            &self.kubernetes.namespace,
+            63,
+        );
+        rules.text("election.kubernetes.lease", &self.kubernetes.lease, 253);
+        rules.time(
+            "election.kubernetes.poll_interval",
+            self.kubernetes.poll_interval,
         );
         rules.time("election.revoke_timeout", self.revoke_timeout);
     }

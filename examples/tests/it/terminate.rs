@@ -167,7 +167,7 @@ fn the_judge_that_is_signalled_gives_no_verdict() {
             log: folder.path().join("log"),
         };
         truth.write(folder.path()).unwrap();
-        let mut command = program!("orders-verify",);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orders-verify"));
         command.arg(folder.path());
         command
     });
@@ -187,14 +187,19 @@ mod real {
     fn loader(test: &str, table: &str) -> Option<(Command, String, String)> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(address) = variable("LOCKKEEPER_MYSQL") else {
-            assert_ne!(variable("CI").as_deref(), Some("true"), "{test} has no server");
+            assert_ne!(
+                variable("CI").as_deref(),
+                Some("true"),
+                "{test} has no server"
+            );
             println!("SKIPPED {test}: no server, set LOCKKEEPER_MYSQL");
             return None;
         };
         let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
-        let password = variable("LOCKKEEPER_MYSQL_PASSWORD_FILE").map_or_else(String::new, |file| {
-            std::fs::read_to_string(file).unwrap().trim_end().to_owned()
-        });
+        let password = variable("LOCKKEEPER_MYSQL_PASSWORD_FILE")
+            .map_or_else(String::new, |file| {
+                std::fs::read_to_string(file).unwrap().trim_end().to_owned()
+            });
         let url = format!("mysql://{user}@{address}");
         let mut command = program!("orders-load", "--url", &url, "--table", table);
         command.env(PASSWORD_VARIABLE, &password);
@@ -229,7 +234,9 @@ mod real {
             let options = options.password(&password);
             let mut connection = MySqlConnection::connect_with(&options).await.unwrap();
             let name = table.parse().unwrap();
-            let accounts = database::accounts(&mut connection, &name, &log).await.unwrap();
+            let accounts = database::accounts(&mut connection, &name, &log)
+                .await
+                .unwrap();
             let changes: u64 = accounts.values().map(|account| account.changes).sum();
             assert!(changes >= rows, "{changes} of {rows}");
             let held: i64 = accounts.values().map(|account| account.count).sum();

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use lockkeeper_canal::mq::{MqConnectorSettings, StartFrom};
+use lockkeeper_canal::{CanalConnectorSettings, snapshot};
 use lockkeeper_examples::settings::canal::CanalSettings;
 use lockkeeper_examples::settings::election::ElectionDriver;
+use lockkeeper_examples::settings::snapshot::SnapshotSettings;
 use lockkeeper_examples::settings::{Layers, Place, Settings, SettingsError};
 
 fn page() -> String {
@@ -353,10 +356,102 @@ fn rows() -> BTreeMap<String, String> {
 #[test]
 fn the_page_has_every_key_with_its_default() {
     let (mut rows, keys) = (rows(), keys());
-    for secret in ["canal", "election", "kafka", "store"] {
+    for secret in [
+        "canal", "election", "kafka", "sink.sql", "snapshot", "store",
+    ] {
         assert!(rows.remove(&format!("{secret}.password")).is_some());
     }
     assert_eq!(rows, keys);
+}
+
+/// What is not compared field by field where it is read.
+#[test]
+fn defaults_are_those_of_the_crates() {
+    let settings = Settings::default();
+    let debug = |of: &dyn std::fmt::Debug| format!("{of:?}");
+    let reads = settings.queue_connector.connector();
+    assert_eq!(debug(&reads), debug(&MqConnectorSettings::new("canal")));
+    let connector = CanalConnectorSettings::default();
+    let snapshot = SnapshotSettings {
+        tables: vec!["shop.orders".to_owned()],
+        database: Some("db:3306".to_owned()),
+        ..settings.snapshot
+    };
+    assert_eq!(
+        debug(&snapshot.snapshot(connector)),
+        debug(&snapshot::SnapshotSettings::new([("shop", "orders")]))
+    );
+    let database = snapshot::SnapshotDatabase::new("db:3306", "canal", "").unwrap();
+    assert_eq!(debug(&snapshot.database().unwrap()), debug(&database));
+}
+
+#[test]
+fn sections_of_sinks_and_snapshots_are_read_and_named_where_they_are_wrong() {
+    let settings = read(
+        "[sink.sql]\nurl = \"mysql://me@db:3306/shop\"\ntimeout = \"5s\"\n\
+         [snapshot]\ndatabase = \"db:3306\"\ntables = [\"shop.orders\"]\nmode = \"watermarks\"\n\
+         [queue_connector]\nstart_from = \"latest\"\npartitions = [0, 2]\n",
+    )
+    .unwrap();
+    let sink = settings.sink.sql.sink().unwrap();
+    assert_eq!(sink.url, "mysql://me@db:3306/shop");
+    assert_eq!(sink.timeout, Duration::from_secs(5));
+    let reads = MqConnectorSettings::new("canal")
+        .with_start_from(StartFrom::Latest)
+        .with_partitions([0, 2]);
+    let read_back = settings.queue_connector.connector();
+    assert_eq!(format!("{read_back:?}"), format!("{reads:?}"));
+    for (text, told) in [
+        (
+            "[sink.sql]\nurl = \"mysql://me:secret@db:3306/shop\"\n",
+            "sink.sql.url must not hold a password",
+        ),
+        (
+            "[sink.sql]\ntable_perfix = \"a\"\n",
+            "sink.sql.table_perfix is no key; did you mean table_prefix?",
+        ),
+        (
+            "[snapshot]\ntables = [\"orders\"]\n",
+            "snapshot.tables must name tables as schema.table",
+        ),
+        (
+            "[snapshot]\nchunk_rows = 0\n",
+            "snapshot.chunk_rows is 0, it must be 1 to 1000000",
+        ),
+        (
+            "[queue_connector]\npartitions = []\n",
+            "queue_connector.partitions must name a partition",
+        ),
+        (
+            "[election.kubernetes]\nleese = \"a\"\n",
+            "election.kubernetes.leese is no key; did you mean lease?",
+        ),
+        (
+            "[election.kubernetes]\npoll_interval = \"9s\"\n[election]\ndriver = \"kubernetes\"\n",
+            "election.kubernetes.poll_interval must be at most a quarter of the session",
+        ),
+    ] {
+        let (line, said) = refused(text);
+        assert_eq!(line, Some(2), "{said}");
+        assert!(said.starts_with(told), "{told:?} is not in {said:?}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    let nothing = Settings::default().sink.sql.sink().unwrap_err();
+    assert!(nothing.to_string().contains("sink.sql.url must be set"));
+}
+
+#[cfg(feature = "kubernetes")]
+#[test]
+fn a_lease_of_kubernetes_elects_as_the_file_says() {
+    let settings = read(
+        "[election]\ndriver = \"kubernetes\"\nsession = \"20s\"\n\
+         [election.kubernetes]\nnamespace = \"shop\"\nlease = \"orders\"\npoll_interval = \"2s\"\n",
+    )
+    .unwrap();
+    let expected = lockkeeper_fencing::driver::Kubernetes::new("shop", "orders")
+        .with_session(Duration::from_secs(20));
+    let cluster = settings.election.kubernetes();
+    assert_eq!(format!("{cluster:?}"), format!("{expected:?}"));
 }
 
 #[test]
