@@ -14,8 +14,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use lockkeeper_core::token::Lineage;
 use lockkeeper_fencing::guard::{
-    Base, GuardError, GuardStore, ManifestId, highest_fence, read_newest,
+    Base, GuardError, GuardStore, ManifestId, current_lineage, highest_fence, read_newest,
 };
 use serde::{Deserialize, Serialize};
 
@@ -122,8 +123,11 @@ pub struct Overview {
     /// The highest term that anybody has announced; above that of the newest entry, a coordinator
     /// is beginning its term, or died while it did.
     pub highest_term: u64,
-    /// Terms that announced themselves (fences), in ascending order.
+    /// Terms that announced themselves (fences), in ascending order. Those of former coordinators are
+    /// removed.
     pub fences: Vec<u64>,
+    /// The coordination store whose epochs the terms are; `None` before the first elected coordinator.
+    pub lineage: Option<Lineage>,
     /// The cuts that may be restored, newest first.
     pub cuts: Vec<CutSummary>,
     /// Cuts that are kept under a name.
@@ -220,6 +224,7 @@ impl Archive {
             location: self.store.location(),
             highest_term: highest_fence(self.log.as_ref())?,
             fences: self.fences()?,
+            lineage: current_lineage(self.log.as_ref())?,
             record,
             cuts,
             savepoints,

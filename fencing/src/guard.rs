@@ -14,6 +14,9 @@
 //!    found it before choosing its base.
 //! 3. Readers follow the chain of bases, never the greatest number.
 //! 4. What cannot be taken back (commits, acknowledgements, deletions) comes after the second look.
+//! 5. A leader that has entered may [remove](EpochGuard::prune) the fences and bases of former ones, from the
+//!    lowest fence up. A look therefore ends with the leader's own fence: while that is there, no higher one has been
+//!    removed. A base repeats what those below it say.
 //!
 //! Each of these rules, done the other way or left out, loses a published manifest or repeats a
 //! commit; `guard/tests` walks through every interleaving of this code to show that it does not.
@@ -84,12 +87,12 @@ pub use self::redis::RedisGuardStore;
 pub use self::zookeeper::ZooKeeperGuardStore;
 pub use chain::Chain;
 pub use entering::{Entering, Unusable};
-pub use epoch_guard::EpochGuard;
+pub use epoch_guard::{EpochGuard, MAX_PRUNED};
 pub use error::GuardError;
 pub use file::FileGuardStore;
-pub use lineage::adopt_lineage;
+pub use lineage::{adopt_lineage, current_lineage};
 pub use memory::MemoryGuardStore;
 pub use name::ManifestId;
 pub use reader::{highest_fence, read_newest};
-pub use record::{Base, LeftOut};
+pub use record::{Base, LeftOut, Segment};
 pub use store::{Creation, GuardStore, Guarded, MAX_RECORD_BYTES};

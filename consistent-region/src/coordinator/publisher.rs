@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockkeeper_core::token::{FencingToken, Lineage};
 use lockkeeper_fencing::guard::{
-    EpochGuard, GuardError, Guarded, ManifestId, Unusable, highest_fence,
+    EpochGuard, GuardError, Guarded, MAX_PRUNED, ManifestId, Unusable, highest_fence,
 };
 
 use super::codec::{self, NoEntry};
@@ -28,6 +28,8 @@ pub(crate) struct Publisher {
     guard: EpochGuard,
     hook: Hook,
     swept: bool,
+    /// Nothing of former terms' fences and bases is left.
+    pruned: bool,
     ours: Ours,
     /// The objects that savepoints need, as far as they were read.
     savepoints: BTreeMap<String, BTreeSet<String>>,
@@ -177,14 +179,20 @@ impl Publisher {
         })?)?;
         let term = guard.epoch();
         let unusable_entries = u64::try_from(guard.base().left_out.len()).unwrap_or(u64::MAX);
-        let publisher = Self {
+        let mut publisher = Self {
             store,
             guard,
             hook,
             swept: false,
+            pruned: false,
             ours: ours.clone(),
             savepoints: BTreeMap::new(),
         };
+        // Here and not only with a cut: a region that completes none may have many terms.
+        match publisher.prune() {
+            Ok(guarded) => led(guarded)?,
+            Err(error) => tracing::warn!(%error, "former terms could not be removed from the log"),
+        }
         let record = match publisher.guard.newest() {
             None => None,
             Some(newest) => Some(publisher.entry(newest)?.record),
@@ -227,6 +235,20 @@ impl Publisher {
             ) => Outcome::NotWritten(error.to_string()),
             Err(error) => Outcome::Over(Over::Unknown(error.to_string())),
         }
+    }
+
+    /// Removes fences and bases of former terms, some at a time.
+    fn prune(&mut self) -> Result<Guarded<()>, GuardError> {
+        if self.pruned {
+            return Ok(Guarded::Done(()));
+        }
+        Ok(match self.guard.prune()? {
+            Guarded::Done(removed) => {
+                self.pruned = removed < MAX_PRUNED;
+                Guarded::Done(())
+            }
+            Guarded::SteppedDown { highest } => Guarded::SteppedDown { highest },
+        })
     }
 
     fn entry(&self, id: ManifestId) -> Result<Entry, GuardError> {

@@ -5,6 +5,7 @@ mod chains;
 mod leftovers;
 mod measured;
 mod savepoints;
+mod terms;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -120,6 +120,7 @@ async fn a_region_goes_on_under_another_coordination_store_only_after_it_was_ado
     };
     for _ in 0..2 {
         archive.adopt(&adoption, &[]).unwrap();
+        assert_eq!(archive.overview().unwrap().lineage, Some(lineage));
     }
     assert_ne!(refused(&place, &former).await, lineage);
 

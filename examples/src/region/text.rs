@@ -26,6 +26,10 @@ pub(crate) fn overview(to: &mut dyn Write, overview: &Overview, objects: bool) -
         record.term,
         terms.join(" ")
     )?;
+    match overview.lineage {
+        Some(lineage) => writeln!(to, "lineage    {lineage}, whose epochs the terms are")?,
+        None => writeln!(to, "lineage    none: no coordinator was elected")?,
+    }
     writeln!(
         to,
         "resets     {} in all, {} since the last cut of {} that are allowed",

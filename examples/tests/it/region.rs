@@ -133,7 +133,12 @@ async fn every_command(place: &Place) {
     let numbers = region("numbers", &upstream, folder.path());
     place.run(numbers, &upstream, &[400]).await;
     let text = place.done(&["inspect", "STORE", "--objects"]);
-    for part in ["region     numbers", "state      ended", "crc32 "] {
+    for part in [
+        "region     numbers",
+        "state      ended",
+        "lineage    none",
+        "crc32 ",
+    ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     let cuts = place.cuts();

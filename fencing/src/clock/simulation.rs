@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use super::{BootTime, Clock, LocalDeadline, ManualClock};
-use crate::guard::procedure::{self, Next, Procedure, Publish, Walk, carry_out};
-use crate::guard::{EpochGuard, GuardStore, Guarded, ManifestId, MemoryGuardStore};
+use crate::guard::procedure::{self, Next, OwnFence, Procedure, Publish, Walk, Walked, carry_out};
+use crate::guard::{EpochGuard, GuardStore, Guarded, MemoryGuardStore};
 
 /// The session in milliseconds.
 pub(crate) const SESSION: u64 = 1_000;
@@ -122,6 +122,7 @@ pub(crate) struct World<C> {
     touches: Vec<Touch>,
     answers: Vec<Answer>,
     store: Arc<dyn GuardStore>,
+    fence: OwnFence,
     newest: u64,
     entry: u64,
     /// How many manifests of the old leader were in the history when the next one had entered.
@@ -144,6 +145,8 @@ impl<C: Counting> World<C> {
         let store: Arc<dyn GuardStore> = Arc::new(MemoryGuardStore::new());
         let entered = EpochGuard::enter(store.clone(), 1);
         assert!(entered.is_ok_and(|entered| entered.is_done()));
+        let bytes = store.read("fence-1").unwrap().unwrap();
+        let fence = OwnFence { epoch: 1, bytes };
         let deadline = LocalDeadline::start(Arc::new(clock.clone()), session, clock.now());
         let opened = Touch { heard: 0, told: 0 };
         let mut world = World {
@@ -157,6 +160,7 @@ impl<C: Counting> World<C> {
             touches: vec![opened],
             answers: Vec::new(),
             store,
+            fence,
             newest: 0,
             entry: script.entry,
             at_entry: None,
@@ -261,19 +265,22 @@ impl<C: Counting> World<C> {
     }
 
     fn publish(&mut self, before: u64, between: u64) {
-        let manifest = ManifestId {
-            sequence: self.newest + 1,
-            epoch: 1,
-        };
-        let mut publish = Publish::new(manifest, Vec::new());
+        let mut publish = Publish::new(self.fence.clone(), self.newest + 1, Vec::new());
         let mut access = publish.begin();
-        for stop in [before, between] {
+        // Before the creation, and before the listing and the own fence that are the look.
+        for stop in [before, between, 0] {
             self.pass(self.now + stop);
             let answer = carry_out(self.store.as_ref(), &access).unwrap();
             match publish.step(answer).unwrap() {
                 Next::Access(next) => access = next,
-                Next::Done(Guarded::Done(published)) => self.newest = published.sequence,
-                Next::Done(Guarded::SteppedDown { .. }) => self.deadline.end(),
+                Next::Done(Guarded::Done(published)) => {
+                    self.newest = published.sequence;
+                    return;
+                }
+                Next::Done(Guarded::SteppedDown { .. }) => {
+                    self.deadline.end();
+                    return;
+                }
             }
         }
     }
@@ -286,6 +293,7 @@ impl<C: Counting> World<C> {
             let mut next = entered.done().unwrap();
             let sequence = next.newest().map_or(0, |newest| newest.sequence) + 1;
             assert!(next.publish(sequence, b"").unwrap().is_done());
+            assert!(next.prune().unwrap().is_done());
             self.at_entry = Some(self.of_the_old_one());
             self.outcome.deposed += 1;
         }
@@ -297,7 +305,10 @@ impl<C: Counting> World<C> {
 
     /// As later leaders see it.
     fn of_the_old_one(&self) -> usize {
-        let chain = procedure::run(self.store.as_ref(), Walk::up_to(u64::MAX)).unwrap();
+        let walked = procedure::run(self.store.as_ref(), Walk::up_to(u64::MAX)).unwrap();
+        let Walked::Whole(chain) = walked else {
+            panic!("nobody has taken over within the walk")
+        };
         chain.manifests().filter(|found| found.epoch == 1).count()
     }
 

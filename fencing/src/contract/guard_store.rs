@@ -7,8 +7,8 @@ use lockkeeper_core::token::{FencingToken, Lineage};
 use uuid::Uuid;
 
 use crate::guard::{
-    Creation, EpochGuard, GuardError, GuardStore, Guarded, MAX_RECORD_BYTES, ManifestId,
-    adopt_lineage, highest_fence, read_newest,
+    Creation, EpochGuard, GuardError, GuardStore, Guarded, MAX_PRUNED, MAX_RECORD_BYTES,
+    ManifestId, adopt_lineage, highest_fence, read_newest,
 };
 
 /// How often leadership goes over while both writers publish.
@@ -24,6 +24,7 @@ pub fn all<S: GuardStore>(open: impl Fn() -> S) {
     one_of_many_creates(&open);
     two_writers_race_and_the_history_is_one(Arc::new(open()), Arc::new(open()));
     another_lineage_is_refused_until_it_is_adopted(Arc::new(open()), Arc::new(open()));
+    former_leaders_leave_no_records(Arc::new(open()), Arc::new(open()));
 }
 
 /// A second creation of a name changes nothing, by whomever.
@@ -99,8 +100,9 @@ pub fn one_of_many_creates<S: GuardStore>(open: impl Fn() -> S) {
     }
 }
 
-/// Two processes become leader again and again, in turns, and publish all the time: what was
-/// answered as published is in the history, once, and nothing that came after a fence is.
+/// Two processes become leader again and again, in turns, remove what former leaders have left, and
+/// publish all the time: what was answered as published is in the history, once, and nothing that came
+/// after a fence is.
 pub fn two_writers_race_and_the_history_is_one(one: Arc<dyn GuardStore>, two: Arc<dyn GuardStore>) {
     let first = highest_fence(one.as_ref()).unwrap() + 1;
     let epoch = AtomicU64::new(first);
@@ -150,6 +152,9 @@ fn lead_again_and_again(
         let Guarded::Done(mut guard) = EpochGuard::enter(store.clone(), own).unwrap() else {
             continue;
         };
+        if !guard.prune().unwrap().is_done() {
+            continue;
+        }
         for _ in 0..MANIFESTS {
             let sequence = guard.newest().map_or(0, |newest| newest.sequence) + 1;
             let manifest = ManifestId {
@@ -168,6 +173,44 @@ fn lead_again_and_again(
             }
         }
     }
+}
+
+/// However many leaders there were: the fence and the base of the last one stay, and the history does.
+/// A former leader is refused by what has stayed.
+pub fn former_leaders_leave_no_records(one: Arc<dyn GuardStore>, two: Arc<dyn GuardStore>) {
+    let begin = highest_fence(one.as_ref()).unwrap() + 1;
+    let enter = |store: &Arc<dyn GuardStore>, epoch| {
+        let entered = EpochGuard::enter(store.clone(), epoch).unwrap();
+        entered.done().unwrap()
+    };
+    let mut old = enter(&one, begin);
+    let mut next = old.newest().map_or(0, |newest| newest.sequence) + 1;
+    let Guarded::Done(first) = old.publish(next, b"first").unwrap() else {
+        panic!("there is no other leader")
+    };
+    let leaders = u64::try_from(MAX_PRUNED / 2).unwrap();
+    for epoch in begin + 1..=begin + leaders {
+        next += 1;
+        let mut guard = enter(&one, epoch);
+        assert!(guard.publish(next, b"next").unwrap().is_done());
+    }
+    let last = begin + leaders + 1;
+    let mut new = enter(&two, last);
+    // More than may be removed at once.
+    assert_eq!(new.prune().unwrap(), Guarded::Done(MAX_PRUNED));
+    while new.prune().unwrap().done().unwrap() > 0 {}
+    assert_eq!(one.list("fence-").unwrap(), [format!("fence-{last}")]);
+    assert_eq!(one.list("base-").unwrap(), [format!("base-{last}")]);
+
+    let late = old.publish(next + 1, b"late").unwrap();
+    assert!(matches!(late, Guarded::SteppedDown { highest } if highest > begin));
+    assert_eq!(highest_fence(one.as_ref()).unwrap(), last);
+    assert_eq!(read_newest(one.as_ref()).unwrap().unwrap().0.sequence, next);
+    let latest = enter(&one, last + 1);
+    assert_eq!(latest.newest().map(|newest| newest.sequence), Some(next));
+    let chain = latest.chain().unwrap();
+    assert!(chain.contains(first), "{first} was published and is gone");
+    assert!(chain.left_over().any(|left| left.epoch == begin));
 }
 
 /// Epochs of another coordination store do not lead until somebody says that they do; then its

@@ -1,13 +1,16 @@
 //! Which manifests are part of the history: the rule by which every reader decides.
 //!
-//! The highest base names the manifest that its leader continued. That leader's own manifests
-//! with greater numbers follow it; up to that manifest the history is the one of the leader who
-//! wrote it, and so on downwards. A manifest on no such path was never published, or was left out
-//! explicitly, whatever its number.
+//! The highest base names the manifest that its leader continued, and whose the numbers up to that
+//! one are. That leader's own manifests with greater numbers follow. A manifest on no such path was
+//! never published, or was left out explicitly, whatever its number.
+//!
+//! A base repeats what the base below it says, so that nobody needs that one any more: bases never
+//! change, and a copy of what cannot change is as good as the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Base, ManifestId};
+use super::ManifestId;
+use super::record::{Base, Segment};
 
 /// The history as seen from one base.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,9 +19,41 @@ pub struct Chain {
     newest: Option<ManifestId>,
     members: BTreeMap<u64, u64>,
     left_over: BTreeSet<ManifestId>,
+    /// Whose the numbers are, the newest first.
+    segments: Vec<Segment>,
 }
 
 impl Chain {
+    /// What the leader of `epoch` sees from its base; `None` is the sight before the first leader.
+    pub(crate) fn seen_from(top: Option<(u64, &Base)>, manifests: BTreeSet<ManifestId>) -> Self {
+        let mut chain = Chain {
+            left_over: manifests,
+            ..Chain::default()
+        };
+        let Some((epoch, base)) = top else {
+            return chain;
+        };
+        let own = Segment {
+            epoch,
+            above: base.manifest.map_or(0, |manifest| manifest.sequence),
+            up_to: u64::MAX,
+        };
+        chain.top = Some(epoch);
+        chain.segments = std::iter::once(own).chain(base.history.clone()).collect();
+        for &manifest in &chain.left_over {
+            if chain.segments.iter().any(|part| part.has(manifest)) {
+                chain.members.insert(manifest.sequence, manifest.epoch);
+            }
+        }
+        let members = &chain.members;
+        chain
+            .left_over
+            .retain(|manifest| members.get(&manifest.sequence) != Some(&manifest.epoch));
+        let newest_own = chain.manifests().rfind(|manifest| own.has(*manifest));
+        chain.newest = newest_own.or(base.manifest);
+        chain
+    }
+
     /// The epoch of the base that it is seen from; none before the first leader.
     #[must_use]
     pub fn top(&self) -> Option<u64> {
@@ -49,68 +84,24 @@ impl Chain {
     pub fn left_over(&self) -> impl Iterator<Item = ManifestId> + '_ {
         self.left_over.iter().copied()
     }
-}
 
-/// Follows the bases downwards, one at a time, as their bytes come in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ChainBuilder {
-    chain: Chain,
-    /// The base that is wanted next.
-    wanted: Option<u64>,
-    /// Numbers above this belong to bases that were followed already.
-    up_to: u64,
-}
-
-impl ChainBuilder {
-    pub(crate) fn new(top: Option<u64>, manifests: BTreeSet<ManifestId>) -> Self {
-        let chain = Chain {
-            top,
-            left_over: manifests,
-            ..Chain::default()
+    /// Whose the numbers up to `newest` are: the history of a leader that continues it. Retired
+    /// numbers are in no later chain, so a part that has nothing else is not told.
+    pub(crate) fn history_up_to(&self, newest: Option<ManifestId>) -> Vec<Segment> {
+        let Some(newest) = newest else {
+            return Vec::new();
         };
-        ChainBuilder {
-            chain,
-            wanted: top,
-            up_to: u64::MAX,
-        }
-    }
-
-    /// The epoch whose base is wanted next; `None` when the chain is complete.
-    pub(crate) fn wanted(&self) -> Option<u64> {
-        self.wanted
-    }
-
-    pub(crate) fn follow(&mut self, epoch: u64, base: &Base) {
-        let begin = base.manifest.map_or(0, |manifest| manifest.sequence);
-        let chain = &mut self.chain;
-        let own: Vec<ManifestId> = chain
-            .left_over
-            .iter()
-            .copied()
-            .filter(|manifest| manifest.epoch == epoch)
-            .filter(|manifest| manifest.sequence > begin && manifest.sequence <= self.up_to)
-            .collect();
-        if chain.top == Some(epoch) {
-            chain.newest = own.last().copied().or(base.manifest);
-        }
-        for manifest in own {
-            chain.left_over.remove(&manifest);
-            chain.members.insert(manifest.sequence, manifest.epoch);
-        }
-        self.up_to = begin;
-        // Below the lowest number that is still in the store there is nothing to decide.
-        let more = chain
-            .left_over
-            .iter()
-            .any(|manifest| manifest.sequence <= begin);
-        self.wanted = base
-            .manifest
-            .map(|manifest| manifest.epoch)
-            .filter(|_| more);
-    }
-
-    pub(crate) fn finish(self) -> Chain {
-        self.chain
+        let parts = self.segments.iter().map(|part| Segment {
+            up_to: part.up_to.min(newest.sequence),
+            ..*part
+        });
+        let is_needed = |part: &Segment| {
+            part.has(newest) || self.manifests().any(|manifest| part.has(manifest))
+        };
+        parts
+            .filter(|part| part.above < part.up_to)
+            .filter(is_needed)
+            .collect()
     }
 }
 
@@ -122,20 +113,19 @@ mod tests {
         ManifestId { sequence, epoch }
     }
 
+    /// The chain after these leaders, each of which saw all these manifests up to the one that it took.
     fn chain(bases: &[(u64, Option<ManifestId>)], manifests: &[ManifestId]) -> Chain {
-        let top = bases.iter().map(|(epoch, _)| *epoch).max();
-        let mut builder = ChainBuilder::new(top, manifests.iter().copied().collect());
-        while let Some(epoch) = builder.wanted() {
-            let (_, manifest) = bases.iter().find(|(known, _)| *known == epoch).unwrap();
-            builder.follow(
-                epoch,
-                &Base {
-                    manifest: *manifest,
-                    left_out: vec![],
-                },
-            );
+        let manifests: BTreeSet<ManifestId> = manifests.iter().copied().collect();
+        let mut chain = Chain::seen_from(None, manifests.clone());
+        for &(epoch, manifest) in bases {
+            let base = Base {
+                manifest,
+                left_out: vec![],
+                history: chain.history_up_to(manifest),
+            };
+            chain = Chain::seen_from(Some((epoch, &base)), manifests.clone());
         }
-        builder.finish()
+        chain
     }
 
     #[test]
@@ -167,5 +157,27 @@ mod tests {
         let chain = chain(&[], &[id(1, 1)]);
         assert_eq!((chain.top(), chain.newest()), (None, None));
         assert_eq!(chain.left_over().count(), 1);
+    }
+
+    #[test]
+    fn a_base_tells_of_the_leaders_whose_manifests_are_still_there_and_of_no_others() {
+        let bases = [
+            (1, None),
+            (2, Some(id(2, 1))),
+            (3, Some(id(2, 1))),
+            (4, Some(id(4, 3))),
+        ];
+        // Epoch 1's are retired, epoch 2 has published nothing.
+        let chain = chain(&bases, &[id(3, 3), id(4, 3), id(5, 4)]);
+        let of = |epoch, above, up_to| Segment {
+            epoch,
+            above,
+            up_to,
+        };
+        assert_eq!(
+            chain.history_up_to(Some(id(5, 4))),
+            [of(4, 4, 5), of(3, 2, 4)]
+        );
+        assert_eq!(chain.history_up_to(Some(id(3, 3))), [of(3, 2, 3)]);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::procedure::{self, Announce, Settle};
+use uuid::Uuid;
+
+use super::procedure::{self, Announce, Look, OwnFence, Settle};
 use super::record::{Base, LeftOut};
 use super::store::{GuardStore, Guarded};
 use super::{Chain, EpochGuard, GuardError, ManifestId};
@@ -22,7 +24,7 @@ pub struct Unusable(pub String);
 #[derive(Debug)]
 pub struct Entering {
     store: Arc<dyn GuardStore>,
-    epoch: u64,
+    own: OwnFence,
     chain: Chain,
 }
 
@@ -31,16 +33,12 @@ impl Entering {
         store: Arc<dyn GuardStore>,
         epoch: u64,
     ) -> Result<Guarded<Entering>, GuardError> {
-        Ok(
-            match procedure::run(store.as_ref(), Announce::new(epoch)?)? {
-                Guarded::Done(chain) => Guarded::Done(Entering {
-                    store,
-                    epoch,
-                    chain,
-                }),
-                Guarded::SteppedDown { highest } => Guarded::SteppedDown { highest },
-            },
-        )
+        let own = OwnFence::new(epoch, Uuid::new_v4())?;
+        let announce = Announce::new(own.clone());
+        Ok(match procedure::run(store.as_ref(), announce)? {
+            Guarded::Done(chain) => Guarded::Done(Entering { store, own, chain }),
+            Guarded::SteppedDown { highest } => Guarded::SteppedDown { highest },
+        })
     }
 
     /// The chain as former leaders left it.
@@ -62,11 +60,8 @@ impl Entering {
     /// # Errors
     /// Those of the store; after any of them this epoch is lost.
     pub fn continue_from_newest(self) -> Result<Guarded<EpochGuard>, GuardError> {
-        let base = Base {
-            manifest: self.chain.newest(),
-            left_out: Vec::new(),
-        };
-        self.settle(base)
+        let newest = self.chain.newest();
+        self.settle(newest, Vec::new())
     }
 
     /// Takes the newest manifest that `verify` accepts. An unusable one is read and verified
@@ -92,12 +87,7 @@ impl Entering {
                 let older = older.filter(|manifest| manifest.sequence < newest.sequence);
                 std::iter::once(newest).chain(older).collect()
             }
-            None => {
-                return self.settle(Base {
-                    manifest: None,
-                    left_out,
-                });
-            }
+            None => return self.settle(None, left_out),
         };
         for manifest in candidates
             .iter()
@@ -105,12 +95,7 @@ impl Entering {
             .filter(|found| found.sequence >= floor)
         {
             match self.try_use(manifest, &mut verify)? {
-                Ok(()) => {
-                    return self.settle(Base {
-                        manifest: Some(manifest),
-                        left_out,
-                    });
-                }
+                Ok(()) => return self.settle(Some(manifest), left_out),
                 Err(Unusable(reason)) => {
                     tracing::warn!(%manifest, reason, "a published manifest cannot be used");
                     left_out.push(LeftOut { manifest, reason });
@@ -118,10 +103,12 @@ impl Entering {
             }
         }
         if floor == 0 {
-            return self.settle(Base {
-                manifest: None,
-                left_out,
-            });
+            return self.settle(None, left_out);
+        }
+        // A successor may have retired what was looked for: then it is no refusal.
+        let look = Look::new(self.own.clone());
+        if let Guarded::SteppedDown { highest } = procedure::run(self.store.as_ref(), look)? {
+            return Ok(Guarded::SteppedDown { highest });
         }
         let reason = left_out.pop().map_or_else(
             || "all are below the floor".to_owned(),
@@ -153,10 +140,19 @@ impl Entering {
         Ok(Err(last))
     }
 
-    fn settle(self, base: Base) -> Result<Guarded<EpochGuard>, GuardError> {
-        let settle = Settle::new(self.epoch, &base)?;
+    fn settle(
+        self,
+        manifest: Option<ManifestId>,
+        left_out: Vec<LeftOut>,
+    ) -> Result<Guarded<EpochGuard>, GuardError> {
+        let base = Base {
+            manifest,
+            left_out,
+            history: self.chain.history_up_to(manifest),
+        };
+        let settle = Settle::new(self.own.clone(), &base)?;
         Ok(match procedure::run(self.store.as_ref(), settle)? {
-            Guarded::Done(()) => Guarded::Done(EpochGuard::settled(self.store, self.epoch, base)),
+            Guarded::Done(()) => Guarded::Done(EpochGuard::settled(self.store, self.own, base)),
             Guarded::SteppedDown { highest } => Guarded::SteppedDown { highest },
         })
     }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use lockkeeper_core::token::FencingToken;
 
 use super::entering::Entering;
-use super::procedure::{self, Look, Procedure, Publish, Tidy, Walk, What};
+use super::procedure::{self, Look, OwnFence, Procedure, Prune, Publish, Tidy, What};
 use super::record::Base;
 use super::store::{GuardStore, Guarded};
-use super::{Chain, GuardError, ManifestId, lineage};
+use super::{Chain, GuardError, ManifestId, lineage, name};
+
+/// How many records of former leaders are removed at once.
+pub const MAX_PRUNED: usize = 100;
 
 /// A leader that has entered with its epoch: it publishes manifests that a deposed leader cannot
 /// follow, and notices when it is deposed itself.
@@ -19,7 +22,7 @@ use super::{Chain, GuardError, ManifestId, lineage};
 #[derive(Debug)]
 pub struct EpochGuard {
     store: Arc<dyn GuardStore>,
-    epoch: u64,
+    own: OwnFence,
     base: Base,
     newest: Option<ManifestId>,
     state: State,
@@ -90,11 +93,11 @@ impl EpochGuard {
         Self::enter(store, epoch)
     }
 
-    pub(super) fn settled(store: Arc<dyn GuardStore>, epoch: u64, base: Base) -> Self {
+    pub(super) fn settled(store: Arc<dyn GuardStore>, own: OwnFence, base: Base) -> Self {
         let newest = base.manifest;
         EpochGuard {
             store,
-            epoch,
+            own,
             base,
             newest,
             state: State::Leading,
@@ -104,7 +107,7 @@ impl EpochGuard {
     /// The epoch of this leader.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.own.epoch
     }
 
     /// Where this leader began, and what it left out.
@@ -144,9 +147,10 @@ impl EpochGuard {
         }
         let manifest = ManifestId {
             sequence,
-            epoch: self.epoch,
+            epoch: self.own.epoch,
         };
-        let published = match self.run(Publish::new(manifest, bytes.to_vec())) {
+        let publish = Publish::new(self.own.clone(), sequence, bytes.to_vec());
+        let published = match self.run(publish) {
             // The manifest is there, only the look failed: whether it counts is not known.
             Err(GuardError::Unavailable { source, .. }) => {
                 self.state = State::Spent;
@@ -168,15 +172,17 @@ impl EpochGuard {
     /// # Errors
     /// Those of the store.
     pub fn look(&mut self) -> Result<Guarded<()>, GuardError> {
-        self.run(Look { epoch: self.epoch })
+        self.run(Look::new(self.own.clone()))
     }
 
-    /// The chain as it is in the store now.
+    /// The chain as it is in the store now, seen from this leader's base.
     ///
     /// # Errors
-    /// Those of the store, and [`GuardError::Corrupt`] when it cannot be followed.
+    /// Those of the store.
     pub fn chain(&self) -> Result<Chain, GuardError> {
-        procedure::run(self.store.as_ref(), Walk::up_to(self.epoch))
+        let names = self.store.list(name::MANIFESTS)?;
+        let top = Some((self.own.epoch, &self.base));
+        Ok(Chain::seen_from(top, name::manifests(&names).collect()))
     }
 
     /// The bytes of a manifest; `None` if it was removed.
@@ -193,7 +199,7 @@ impl EpochGuard {
     /// # Errors
     /// Those of the store; a part may have been removed.
     pub fn retire_below(&mut self, limit: u64) -> Result<Guarded<Vec<ManifestId>>, GuardError> {
-        self.run(Tidy::new(self.epoch, What::RetiredBelow(limit)))
+        self.tidy(What::RetiredBelow(limit))
     }
 
     /// Removes manifests of former leaders that are not in the chain: unpublished ones, and those
@@ -202,7 +208,22 @@ impl EpochGuard {
     /// # Errors
     /// Those of the store; a part may have been removed.
     pub fn sweep(&mut self) -> Result<Guarded<Vec<ManifestId>>, GuardError> {
-        self.run(Tidy::new(self.epoch, What::LeftOver))
+        self.tidy(What::LeftOver)
+    }
+
+    /// Removes fences and bases of former leaders, at most [`MAX_PRUNED`]: nobody needs them once this
+    /// leader has entered. Returns how many were removed; with fewer than that, none is left.
+    ///
+    /// Once a leadership is enough: call it after entering, and again while it removes as many as it may.
+    ///
+    /// # Errors
+    /// Those of the store; a part may have been removed.
+    pub fn prune(&mut self) -> Result<Guarded<usize>, GuardError> {
+        self.run(Prune::new(self.own.clone(), MAX_PRUNED))
+    }
+
+    fn tidy(&mut self, what: What) -> Result<Guarded<Vec<ManifestId>>, GuardError> {
+        self.run(Tidy::new(self.own.clone(), self.base.clone(), what))
     }
 
     fn run<T, P>(&mut self, procedure: P) -> Result<Guarded<T>, GuardError>

@@ -3,7 +3,7 @@
 use lockkeeper_core::token::{FencingToken, Lineage};
 
 use super::GuardError;
-use super::procedure::{self, Adopt, ResolveEpoch};
+use super::procedure::{self, Adopt, ReadLineage, ResolveEpoch};
 use super::store::GuardStore;
 
 /// The guard's epoch of a leadership: the token's, above what former lineages have used.
@@ -12,6 +12,15 @@ use super::store::GuardStore;
 /// [`GuardError::LineageChanged`], [`GuardError::EpochsExhausted`] and those of the store.
 pub(super) fn epoch_of(store: &dyn GuardStore, token: &FencingToken) -> Result<u64, GuardError> {
     procedure::run(store, ResolveEpoch::new(token.lineage, token.epoch))
+}
+
+/// The lineage whose epochs count in this store; `None` before the first leader with a token.
+///
+/// # Errors
+/// Those of the store, and [`GuardError::Corrupt`] for a damaged record.
+pub fn current_lineage(store: &dyn GuardStore) -> Result<Option<Lineage>, GuardError> {
+    let newest = procedure::run(store, ReadLineage::default())?;
+    Ok(newest.map(|(_, record)| record.lineage))
 }
 
 /// Lets the epochs of another lineage count in this store: for an operator, after the coordination

@@ -10,6 +10,8 @@ pub(crate) const FENCES: &str = "fence-";
 pub(crate) const BASES: &str = "base-";
 pub(crate) const LINEAGES: &str = "lineage-";
 pub(crate) const MANIFESTS: &str = "manifest-";
+/// There as soon as any fence or base has been removed, and never removed itself.
+pub(crate) const PRUNED: &str = "pruned";
 
 const LONGEST: usize = 200;
 

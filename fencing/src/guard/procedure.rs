@@ -5,8 +5,10 @@
 
 mod adopt;
 mod enter;
+mod fences;
 mod lineage;
 mod look;
+mod prune;
 mod publish;
 mod read;
 mod tidy;
@@ -14,12 +16,15 @@ mod walk;
 
 pub(crate) use adopt::Adopt;
 pub(crate) use enter::{Announce, Settle};
-pub(crate) use lineage::ResolveEpoch;
-pub(crate) use look::Look;
+pub(crate) use fences::HighestFence;
+pub(crate) use lineage::{ReadLineage, ResolveEpoch};
+pub(crate) use look::{Look, OwnFence};
+pub(crate) use prune::Prune;
 pub(crate) use publish::Publish;
 pub(crate) use read::ReadNewest;
 pub(crate) use tidy::{Tidy, What};
-pub(crate) use walk::Walk;
+#[cfg(test)]
+pub(crate) use walk::{Walk, Walked};
 
 use super::GuardError;
 use super::store::{Creation, GuardStore};

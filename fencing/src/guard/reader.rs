@@ -1,7 +1,7 @@
 //! Reading a guarded series without being its leader.
 
-use super::procedure::{self, Look, ReadNewest};
-use super::store::{GuardStore, Guarded};
+use super::procedure::{self, HighestFence, ReadNewest};
+use super::store::GuardStore;
 use super::{GuardError, ManifestId};
 
 /// How often a reader starts over while leaders and publishers are at work.
@@ -25,10 +25,8 @@ pub fn read_newest(store: &dyn GuardStore) -> Result<Option<(ManifestId, Vec<u8>
 /// begin anew (a folder that was lost) begins above it: epochs seen here count as used.
 ///
 /// # Errors
-/// Those of the store.
+/// [`GuardError::Unsettled`] when leaders take over faster than it can be read; otherwise those of
+/// the store.
 pub fn highest_fence(store: &dyn GuardStore) -> Result<u64, GuardError> {
-    Ok(match procedure::run(store, Look { epoch: 0 })? {
-        Guarded::Done(()) => 0,
-        Guarded::SteppedDown { highest } => highest,
-    })
+    procedure::run(store, HighestFence::new())
 }

@@ -1,12 +1,14 @@
-//! The bytes of a fence and of a base: one line of JSON and one line with its checksum.
+//! The bytes of a fence, a base and the few other records of a guard: one line of JSON and one line with its checksum.
 
 use lockkeeper_core::token::Lineage;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{GuardError, ManifestId};
 
-/// What `base-<epoch>` says: where the leader of that epoch began.
+/// What `base-<epoch>` says: where the leader of that epoch began. It grows with the leaders whose
+/// manifests are still in the store, some 40 bytes each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
@@ -14,6 +16,27 @@ pub struct Base {
     pub manifest: Option<ManifestId>,
     /// Published manifests that it leaves out because they could not be used.
     pub left_out: Vec<LeftOut>,
+    /// Whose the numbers up to that manifest are, the newest first.
+    pub history: Vec<Segment>,
+}
+
+/// A part of the history: the manifests that one leader has published in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// The epoch of that leader.
+    pub epoch: u64,
+    /// Its numbers are above this one.
+    pub above: u64,
+    /// The last of them.
+    pub up_to: u64,
+}
+
+impl Segment {
+    pub(crate) fn has(&self, manifest: ManifestId) -> bool {
+        let is_within = self.above < manifest.sequence && manifest.sequence <= self.up_to;
+        manifest.epoch == self.epoch && is_within
+    }
 }
 
 /// A published manifest that a leader could not use, and why.
@@ -30,6 +53,15 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fence {
     pub(crate) epoch: u64,
+    /// A number of this fence's own: one that is created again under the same name is another one.
+    pub(crate) holder: Uuid,
+}
+
+/// What `pruned` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PrunedRecord {
+    /// The first leader that has removed records of former ones.
+    pub(crate) first_by: u64,
 }
 
 /// What `lineage-<number>` says: whose epochs count, from this record on up to the next one.
@@ -84,6 +116,11 @@ mod tests {
                     epoch: 3,
                 },
                 reason: "checksum\nof two lines".to_owned(),
+            }],
+            history: vec![Segment {
+                epoch: 3,
+                above: 0,
+                up_to: 12,
             }],
         };
         let bytes = encode("base-4", &base).unwrap();

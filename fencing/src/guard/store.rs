@@ -32,13 +32,14 @@ pub trait GuardStore: Debug + Send + Sync + 'static {
 
     /// The names that begin with `prefix`, in no order. Every record whose creation had been
     /// answered before the call began and that was not removed is among them, and what is among
-    /// them survives a loss of power.
+    /// them survives a loss of power. What is created or removed during the call may be missing.
     ///
     /// # Errors
     /// [`GuardError::Unavailable`].
     fn list(&self, prefix: &str) -> Result<Vec<String>, GuardError>;
 
-    /// A record's bytes; `None` if there is none.
+    /// A record's bytes; `None` if there is none. Not older than any listing, creation or removal that
+    /// was answered before.
     ///
     /// # Errors
     /// [`GuardError::Unavailable`]; [`GuardError::TooLarge`] before anything is allocated.

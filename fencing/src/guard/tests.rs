@@ -6,3 +6,5 @@ mod explore;
 mod folder;
 mod interleavings;
 mod lineage;
+mod listing;
+mod pruning;

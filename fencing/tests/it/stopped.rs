@@ -201,7 +201,10 @@ async fn child() {
         match order.split_once(' ') {
             None if order == "enter" => {
                 let entered = EpochGuard::enter_with(store.clone(), &leadership.token).unwrap();
-                guard = Some(entered.done().unwrap());
+                let mut entered = entered.done().unwrap();
+                // What has refused the former leader until now is gone.
+                assert!(entered.prune().unwrap().is_done());
+                guard = Some(entered);
                 tell("entered");
             }
             // The acting code: check, then write. It is stopped before so many accesses of the write.

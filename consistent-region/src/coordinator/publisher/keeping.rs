@@ -91,6 +91,9 @@ impl Publisher {
         if let Guarded::SteppedDown { highest } = self.guard.retire_below(limit).map_err(text)? {
             return Ok(Guarded::SteppedDown { highest });
         }
+        if let Guarded::SteppedDown { highest } = self.prune().map_err(text)? {
+            return Ok(Guarded::SteppedDown { highest });
+        }
         if !self.swept {
             if let Guarded::SteppedDown { highest } = self.guard.sweep().map_err(text)? {
                 return Ok(Guarded::SteppedDown { highest });

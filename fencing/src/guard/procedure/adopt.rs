@@ -2,8 +2,8 @@
 
 use lockkeeper_core::token::Lineage;
 
+use super::fences::HighestFence;
 use super::lineage::{self, ReadLineage};
-use super::look::{self, Look};
 use super::{Access, Answer, Next, Procedure, mismatched};
 use crate::guard::GuardError;
 use crate::guard::record::LineageRecord;
@@ -23,7 +23,7 @@ pub(crate) struct Adopt {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Adopting {
     Reading(ReadLineage),
-    Looking { number: u64 },
+    Looking { number: u64, look: HighestFence },
     Creating { above: u64 },
 }
 
@@ -67,11 +67,15 @@ impl Procedure for Adopt {
                     // Fences of leaders without tokens only.
                     Next::Done(None) => 0,
                 };
-                let look = Look { epoch: 0 };
-                (Adopting::Looking { number: number + 1 }, look.begin())
+                let (number, look) = (number + 1, HighestFence::new());
+                let access = look.begin();
+                (Adopting::Looking { number, look }, access)
             }
-            (Adopting::Looking { number }, Answer::Names(names)) => {
-                let above = look::highest(&names);
+            (Adopting::Looking { number, look }, answer) => {
+                let above = match look.step(answer)? {
+                    Next::Access(access) => return Ok(Next::Access(access)),
+                    Next::Done(highest) => highest,
+                };
                 let record = LineageRecord {
                     lineage: self.adopted,
                     epochs_above: above,

@@ -1,6 +1,6 @@
 //! How a manifest is published: create it, then look at the fences.
 
-use super::look::Look;
+use super::look::{Look, OwnFence};
 use super::{Access, Answer, Next, Procedure, mismatched};
 use crate::guard::store::Guarded;
 use crate::guard::{GuardError, ManifestId};
@@ -11,14 +11,19 @@ use crate::guard::{GuardError, ManifestId};
 pub(crate) struct Publish {
     manifest: ManifestId,
     bytes: Vec<u8>,
+    look: Look,
     created: bool,
 }
 
 impl Publish {
-    pub(crate) fn new(manifest: ManifestId, bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(own: OwnFence, sequence: u64, bytes: Vec<u8>) -> Self {
         Publish {
-            manifest,
+            manifest: ManifestId {
+                sequence,
+                epoch: own.epoch,
+            },
             bytes,
+            look: Look::new(own),
             created: false,
         }
     }
@@ -42,21 +47,17 @@ impl Procedure for Publish {
     }
 
     fn step(&mut self, answer: Answer) -> Result<Next<Guarded<ManifestId>>, GuardError> {
-        let look = || Look {
-            epoch: self.manifest.epoch,
-        };
         match answer {
             Answer::Created if !self.created => {
-                let access = look().begin();
                 self.created = true;
-                Ok(Next::Access(access))
+                Ok(Next::Access(self.look.begin()))
             }
             // Only the leader of this epoch writes such names, and it writes each once.
             Answer::AlreadyExists if !self.created => Err(GuardError::Corrupt {
                 name: self.manifest.name(),
                 reason: "another process has published under this epoch".to_owned(),
             }),
-            names @ Answer::Names(_) if self.created => Ok(match look().step(names)? {
+            answer if self.created => Ok(match self.look.step(answer)? {
                 Next::Access(access) => Next::Access(access),
                 Next::Done(Guarded::Done(())) => Next::Done(Guarded::Done(self.manifest)),
                 Next::Done(Guarded::SteppedDown { highest }) => {

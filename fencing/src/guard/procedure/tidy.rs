@@ -1,11 +1,11 @@
 //! Removing manifests: retired ones at the old end of the chain, and those that no chain has.
 
-use super::look::Look;
-use super::walk::Walk;
+use super::look::{Look, OwnFence};
 use super::{Access, Answer, Next, Procedure, mismatched};
 use crate::guard::chain::Chain;
+use crate::guard::record::Base;
 use crate::guard::store::Guarded;
-use crate::guard::{GuardError, ManifestId};
+use crate::guard::{GuardError, ManifestId, name};
 
 /// What is to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,19 +16,21 @@ pub(crate) enum What {
     LeftOver,
 }
 
-/// Reads the chain, looks at the fences, and removes. The last look comes before the first
+/// Lists the manifests, looks at the fences, and removes. The last look comes before the first
 /// removal: a removal cannot be taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tidy {
-    epoch: u64,
+    own: OwnFence,
+    base: Base,
     what: What,
     state: State,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    Walking(Walk),
+    Listing,
     Looking {
+        look: Look,
         doomed: Vec<ManifestId>,
     },
     Removing {
@@ -38,11 +40,12 @@ enum State {
 }
 
 impl Tidy {
-    pub(crate) fn new(epoch: u64, what: What) -> Self {
+    pub(crate) fn new(own: OwnFence, base: Base, what: What) -> Self {
         Tidy {
-            epoch,
+            own,
+            base,
             what,
-            state: State::Walking(Walk::up_to(epoch)),
+            state: State::Listing,
         }
     }
 
@@ -54,7 +57,7 @@ impl Tidy {
                 .collect(),
             What::LeftOver => chain
                 .left_over()
-                .filter(|manifest| manifest.epoch < self.epoch)
+                .filter(|manifest| manifest.epoch < self.own.epoch)
                 .collect(),
         }
     }
@@ -81,40 +84,42 @@ impl Procedure for Tidy {
     type Output = Guarded<Vec<ManifestId>>;
 
     fn begin(&self) -> Access {
-        Walk::up_to(self.epoch).begin()
+        Access::List {
+            prefix: name::MANIFESTS,
+        }
     }
 
     fn step(&mut self, answer: Answer) -> Result<Next<Self::Output>, GuardError> {
-        let empty = State::Looking { doomed: Vec::new() };
-        match (std::mem::replace(&mut self.state, empty), answer) {
-            (State::Walking(mut walk), answer) => {
-                let access = match walk.step(answer)? {
-                    Next::Access(access) => {
-                        self.state = State::Walking(walk);
-                        access
-                    }
-                    Next::Done(chain) => {
-                        self.state = State::Looking {
-                            doomed: self.doomed(&chain),
-                        };
-                        Look { epoch: self.epoch }.begin()
-                    }
-                };
+        match (std::mem::replace(&mut self.state, State::Listing), answer) {
+            (State::Listing, Answer::Names(names)) => {
+                let manifests = name::manifests(&names).collect();
+                let top = Some((self.own.epoch, &self.base));
+                let doomed = self.doomed(&Chain::seen_from(top, manifests));
+                let look = Look::new(self.own.clone());
+                let access = look.begin();
+                self.state = State::Looking { look, doomed };
                 Ok(Next::Access(access))
             }
-            (State::Looking { mut doomed }, names @ Answer::Names(_)) => {
-                match (Look { epoch: self.epoch }).step(names)? {
-                    Next::Done(Guarded::SteppedDown { highest }) => {
-                        Ok(Next::Done(Guarded::SteppedDown { highest }))
-                    }
-                    Next::Access(access) => Ok(Next::Access(access)),
-                    Next::Done(Guarded::Done(())) => {
-                        // The oldest goes first, so that what stays is an unbroken end.
-                        doomed.reverse();
-                        Ok(self.remove(doomed, Vec::new()))
-                    }
+            (
+                State::Looking {
+                    mut look,
+                    mut doomed,
+                },
+                answer,
+            ) => match look.step(answer)? {
+                Next::Access(access) => {
+                    self.state = State::Looking { look, doomed };
+                    Ok(Next::Access(access))
                 }
-            }
+                Next::Done(Guarded::SteppedDown { highest }) => {
+                    Ok(Next::Done(Guarded::SteppedDown { highest }))
+                }
+                Next::Done(Guarded::Done(())) => {
+                    // The oldest goes first, so that what stays is an unbroken end.
+                    doomed.reverse();
+                    Ok(self.remove(doomed, Vec::new()))
+                }
+            },
             (
                 State::Removing {
                     mut doomed,

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockkeeper_core::token::Lineage;
 
-use super::explore::{Records, perform_on};
-use crate::guard::name;
 use crate::guard::procedure::{Access, Adopt, Answer, Next, Procedure};
+use crate::guard::{GuardError, name};
 
 const FORMER: u64 = 1;
 const ADOPTED: u64 = 2;
@@ -19,11 +18,16 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    pub(super) fn step(self, records: &mut Records, ghosts: &mut Ghosts, blind: bool) -> Operator {
+    /// `highest`: the highest fence there is; `perform` answers nothing while a listing goes on.
+    pub(super) fn step(
+        self,
+        highest: u64,
+        perform: impl FnOnce(&Access) -> Option<Answer>,
+        ghosts: &mut Ghosts,
+        blind: bool,
+    ) -> Operator {
         let (mut adopt, access) = match self {
             Operator::Waiting => {
-                let fences: Vec<String> = records.keys().cloned().collect();
-                let highest = name::numbers(name::FENCES, &fences).max().unwrap_or(0);
                 ghosts.adoption_begins(highest);
                 let adopt = Adopt::new(Lineage::from(FORMER), Lineage::from(ADOPTED));
                 let access = adopt.begin();
@@ -32,7 +36,9 @@ impl Operator {
             Operator::Adopting(adopt, access) => (adopt, access),
             Operator::Done => return Operator::Done,
         };
-        let mut answer = perform_on(records, &access);
+        let Some(mut answer) = perform(&access) else {
+            return Operator::Adopting(adopt, access);
+        };
         let looks = access
             == (Access::List {
                 prefix: name::FENCES,
@@ -40,10 +46,16 @@ impl Operator {
         if blind && looks {
             answer = Answer::Names(Vec::new());
         }
-        match adopt.step(answer).unwrap() {
-            Next::Access(access) => Operator::Adopting(adopt, access),
-            Next::Done(_) => {
+        match adopt.step(answer) {
+            Ok(Next::Access(access)) => Operator::Adopting(adopt, access),
+            Ok(Next::Done(_)) => {
                 ghosts.adopted = true;
+                Operator::Done
+            }
+            // Leaders took over all the time: the operator does it again.
+            Err(GuardError::Unsettled { .. }) => Operator::Waiting,
+            Err(error) => {
+                ghosts.fault = Some(error.to_string());
                 Operator::Done
             }
         }

@@ -8,12 +8,14 @@ const SMALL: Bounds = Bounds {
     tokens: &[(1, 1), (1, 2)],
     operators: 0,
     sequences: 2,
+    prunes: false,
     mutant: Mutant::None,
 };
 const LARGE: Bounds = Bounds {
     tokens: &[(1, 1), (1, 2), (1, 3), (1, 4)],
     operators: 0,
     sequences: 3,
+    prunes: false,
     mutant: Mutant::None,
 };
 /// The coordination store was replaced: epochs begin anew, and two operators adopt its lineage.
@@ -21,6 +23,7 @@ const ADOPTED: Bounds = Bounds {
     tokens: &[(1, 1), (1, 2), (2, 1), (2, 2)],
     operators: 2,
     sequences: 3,
+    prunes: false,
     mutant: Mutant::None,
 };
 
@@ -39,7 +42,7 @@ fn a_thousand_random_interleavings_of_four_leaders_keep_the_history() {
     // Long ones take a while; most of what can go wrong does so early.
     let steps = if is_full() { 300 } else { 60 };
     for seed in 0..1_000 {
-        walk(LARGE, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        walk(LARGE, 1, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
     }
 }
 
@@ -47,18 +50,18 @@ fn a_thousand_random_interleavings_of_four_leaders_keep_the_history() {
 #[test]
 fn every_rule_that_is_left_out_is_found() {
     for (mutant, known) in [
-        (Mutant::NoLookAfterBase, 19),
-        (Mutant::NoLookAfterManifest, 8),
-        (Mutant::ListBeforeFence, 54),
-        (Mutant::DeletesWhenSteppingDown, 15),
-        (Mutant::ReaderWithoutLook, 8),
+        (Mutant::NoLookAfterBase, 286),
+        (Mutant::NoLookAfterManifest, 38),
+        (Mutant::ListBeforeFence, 244),
+        (Mutant::DeletesWhenSteppingDown, 31),
+        (Mutant::ReaderWithoutLook, 38),
     ] {
         let bounds = Bounds {
             sequences: 2,
             mutant,
             ..LARGE
         };
-        let found = first_found(known, |seed| walk(bounds, seed, 300).err());
+        let found = first_found(known, |seed| walk(bounds, 1, seed, 300).err());
         println!("{mutant:?}: {found:?}");
         assert!(found.is_some(), "{mutant:?} was not found");
     }
@@ -70,6 +73,7 @@ fn no_interleaving_with_an_adoption_breaks_the_history() {
         tokens: &[(1, 1), (2, 1)],
         operators: 1,
         sequences: 1,
+        prunes: false,
         mutant: Mutant::None,
     };
     let worlds = visit_all(bounds, 2_000_000).unwrap();
@@ -84,15 +88,47 @@ fn no_interleaving_with_an_adoption_breaks_the_history() {
 fn a_thousand_random_interleavings_with_adoptions_keep_the_history() {
     let steps = if is_full() { 400 } else { 80 };
     for seed in 0..1_000 {
-        walk(ADOPTED, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        walk(ADOPTED, 1, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
     }
 }
 
 #[test]
 fn every_rule_of_lineages_that_is_left_out_is_found() {
-    for (mutant, known) in [(Mutant::AnyLineage, 1), (Mutant::AdoptsWithoutLook, 1_012)] {
+    for (mutant, known) in [(Mutant::AnyLineage, 1), (Mutant::AdoptsWithoutLook, 2_867)] {
         let bounds = Bounds { mutant, ..ADOPTED };
-        let found = first_found(known, |seed| walk(bounds, seed, 300).err());
+        let found = first_found(known, |seed| walk(bounds, 1, seed, 300).err());
+        println!("{mutant:?}: {found:?}");
+        assert!(found.is_some(), "{mutant:?} was not found");
+    }
+}
+
+/// Leaders prune, and listings take their time.
+const PRUNED: Bounds = Bounds {
+    prunes: true,
+    ..LARGE
+};
+/// What pruning could break takes a process that is stopped while others do much.
+const STOPS: usize = 6;
+
+#[test]
+fn a_thousand_random_interleavings_of_leaders_that_prune_keep_the_history() {
+    let steps = if is_full() { 600 } else { 120 };
+    for seed in 0..1_000 {
+        walk(PRUNED, STOPS, seed, steps).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+    }
+}
+
+#[test]
+fn every_rule_of_pruning_that_is_left_out_is_found() {
+    for (mutant, known) in [
+        (Mutant::LooksWithoutOwnFence, 909),
+        (Mutant::ReaderWithoutAnchor, 16_763),
+        (Mutant::PrunesBeforeLook, 0),
+        (Mutant::PrunesItsOwnFence, 0),
+        (Mutant::ForgetsHistory, 0),
+    ] {
+        let bounds = Bounds { mutant, ..PRUNED };
+        let found = first_found(known, |seed| walk(bounds, STOPS, seed, 300).err());
         println!("{mutant:?}: {found:?}");
         assert!(found.is_some(), "{mutant:?} was not found");
     }

@@ -6,7 +6,8 @@ use lockkeeper_core::token::FencingToken;
 use uuid::Uuid;
 
 use crate::guard::{
-    EpochGuard, GuardError, GuardStore, Guarded, MemoryGuardStore, adopt_lineage, read_newest,
+    EpochGuard, GuardError, GuardStore, Guarded, MemoryGuardStore, adopt_lineage, current_lineage,
+    read_newest,
 };
 
 fn token(lineage: u64, epoch: u64) -> FencingToken {
@@ -25,6 +26,7 @@ fn enter(store: &Arc<dyn GuardStore>, token: FencingToken) -> EpochGuard {
 #[test]
 fn another_lineage_is_refused_until_it_is_adopted_and_continues_the_history() {
     let store = memory();
+    assert_eq!(current_lineage(store.as_ref()).unwrap(), None);
     let mut old = enter(&store, token(1, 40));
     assert_eq!(old.epoch(), 40);
     assert!(old.publish(1, b"old").unwrap().is_done());
@@ -35,6 +37,8 @@ fn another_lineage_is_refused_until_it_is_adopted_and_continues_the_history() {
             panic!("{refused}")
         };
         assert_eq!((expected, found), (1_u64.into(), 2_u64.into()));
+        let current = current_lineage(store.as_ref()).unwrap();
+        assert_eq!(current, Some(1_u64.into()));
     }
     assert!(
         old.publish(2, b"old").unwrap().is_done(),
@@ -44,6 +48,8 @@ fn another_lineage_is_refused_until_it_is_adopted_and_continues_the_history() {
     for _ in 0..2 {
         let above = adopt_lineage(store.as_ref(), 1_u64.into(), 2_u64.into()).unwrap();
         assert_eq!(above, 40);
+        let current = current_lineage(store.as_ref()).unwrap();
+        assert_eq!(current, Some(2_u64.into()));
     }
     let mut new = enter(&store, token(2, 1));
     assert_eq!(new.epoch(), 41);
