@@ -282,6 +282,8 @@ pub enum ProgressEvent {
         /// Which one.
         instance: InstanceId,
     },
+    /// The worker was stopped: nothing of it acts any more, and nobody has to wait for it.
+    Left,
 }
 
 /// Where the time of a round went in one instance; all in microseconds.

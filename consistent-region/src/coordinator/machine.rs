@@ -73,6 +73,8 @@ pub(crate) struct Machine {
     /// The cut that tuples now belong to.
     seq: u64,
     members: Members,
+    /// Workers that were stopped: nobody waits for them to come back.
+    left: BTreeSet<String>,
     /// Start operators that have produced their last tuple, in this attempt.
     ended: BTreeSet<InstanceId>,
     wishes: Wishes,
@@ -186,6 +188,7 @@ impl Machine {
             record,
             append_again: None,
             members,
+            left: BTreeSet::new(),
             ended: BTreeSet::new(),
             wishes,
             watchdog: None,

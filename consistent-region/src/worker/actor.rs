@@ -276,8 +276,16 @@ impl RegionWorker {
                     },
                 );
             }
-            Action::Finish(result) => {
-                self.end(result.map_or_else(WorkerEnd::Refused, |()| WorkerEnd::RegionEnded));
+            Action::Leave(progress) => {
+                let (link, limit) = (Arc::clone(&self.link), self.config.call_timeout);
+                self.call(async move {
+                    // One that does not answer finds out by the lease.
+                    let _ = within(limit, link.progress(progress)).await;
+                    Event::LeaveAnswered
+                });
+            }
+            Action::Finish(end) => {
+                self.end(end);
                 actix.stop();
             }
         }
@@ -415,8 +423,7 @@ impl Handler<Stop> for RegionWorker {
     type Result = ();
 
     fn handle(&mut self, _: Stop, actix: &mut Context<Self>) {
-        self.end(WorkerEnd::Stopped);
-        actix.stop();
+        self.step(Event::Stop, actix);
     }
 }
 

@@ -58,7 +58,9 @@ impl WorkerHandle {
         self.address.send(ask).await.ok().flatten()
     }
 
-    /// Ends the worker at once, without a cut: for the region it is gone.
+    /// Ends the worker without a cut. Nothing of it acts from now on; then its coordinator is told, for
+    /// [`call_timeout`](super::WorkerConfig::call_timeout) at most, so that what it ran goes to other workers at
+    /// once if they have room, and to the next of its name otherwise.
     pub fn stop(&self) {
         // A worker that has stopped already is what is wanted.
         let _ = self.address.try_send(Stop);

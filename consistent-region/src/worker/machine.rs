@@ -3,9 +3,10 @@
 //! Times are since the machine's boot. The shell answers every request that an action asks for
 //! with one event, also when it timed out.
 //!
-//! Rooms: `registration` (lease, heartbeats, progress), `orders`, `shares` (what of a cut an instance
+//! Rooms: `registration` (lease, heartbeats, progress), `leaving`, `orders`, `shares` (what of a cut an instance
 //! is given), `pause` (of start operators), `reports`, `view` (what is shown of it).
 
+mod leaving;
 mod orders;
 mod pause;
 mod registration;
@@ -24,10 +25,11 @@ use crate::link::LinkError;
 use crate::operator::control::{Report, Restore};
 use crate::process::ProcessIdentity;
 use crate::protocol::{
-    Heartbeat, HeartbeatAnswer, InstanceId, Notice, Placement, Progress, ProgressEvent, Refusal,
-    Register, Registered, Stamp,
+    Heartbeat, HeartbeatAnswer, InstanceId, Notice, Placement, Progress, ProgressEvent, Register,
+    Registered, Stamp,
 };
 
+use super::handle::WorkerEnd;
 use super::round::Round;
 use crate::state::Rescale;
 
@@ -84,6 +86,10 @@ pub(crate) enum Event {
     Report(Report),
     /// An instance does not take its orders.
     Deaf(InstanceId),
+    /// The worker is to stop.
+    Stop,
+    /// The coordinator has taken note that it does, or has not answered.
+    LeaveAnswered,
     /// A stream to or from another worker broke.
     StreamBroken {
         attempt: u64,
@@ -143,7 +149,9 @@ pub(crate) enum Action {
         oldest_retained: u64,
     },
     /// There is nothing more to do.
-    Finish(Result<(), Refusal>),
+    Finish(WorkerEnd),
+    /// Tell the coordinator, with what has no successor; answered by [`Event::LeaveAnswered`].
+    Leave(Progress),
 }
 
 /// Messages that were dropped because they were out of date (S3, issue 7).
@@ -301,6 +309,8 @@ impl Machine {
             Event::Notice(notice) => self.notice(now, notice),
             Event::Report(report) => self.report(report),
             Event::Deaf(instance) => self.deaf(instance),
+            Event::Stop => self.stop(),
+            Event::LeaveAnswered => self.left(),
             Event::StreamBroken { attempt, reason } => {
                 if attempt == self.stamp.attempt && !self.failed {
                     self.fail(None, reason, false);

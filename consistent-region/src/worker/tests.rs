@@ -168,6 +168,7 @@ async fn a_console_sees_registration_lease_and_what_runs() {
     let shown = source.snapshot();
     assert_eq!(shown.state.as_ref().unwrap().text, "waits for a reset");
     scripted.worker.stop();
+    assert_eq!(scripted.event().await, ProgressEvent::Left);
     assert_eq!(scripted.worker.ended().await, super::WorkerEnd::Stopped);
 }
 

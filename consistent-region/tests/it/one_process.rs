@@ -38,6 +38,22 @@ async fn a_worker_that_is_gone_is_replaced_by_one_of_its_name() {
 }
 
 #[actix::test]
+async fn a_stopped_worker_gives_its_name_back_at_once() {
+    let mut place = Place::new();
+    // longer than anybody waits here
+    place.lease = LIMIT * 100;
+    let coordinator = place.coordinator();
+    let mut events = coordinator.events();
+    let mut worker = place.worker(&coordinator);
+    cut_completed(&mut events).await;
+    worker.stop();
+    assert_eq!(worker.ended().await, WorkerEnd::Stopped);
+    assert_eq!(coordinator.status().workers, []);
+    let mut worker = place.worker(&coordinator);
+    place.finish(&coordinator, &mut worker).await;
+}
+
+#[actix::test]
 async fn coordinator_and_worker_start_anew_from_the_store() {
     let place = Place::new();
     for _ in 0..2 {

@@ -32,6 +32,7 @@ impl Machine {
                 replaced,
             } => {
                 let worker = register.worker.clone();
+                self.left.remove(&worker);
                 if replaced {
                     let reason = "it registered anew".to_owned();
                     self.tell(RegionEvent::WorkerLost {
@@ -179,6 +180,11 @@ impl Machine {
                 ProgressEvent::Ended { instance } => {
                     this_attempt && self.start_ended(now, instance)
                 }
+                ProgressEvent::Left => {
+                    self.left.insert(worker.clone());
+                    self.lose(now, &worker, "it was stopped");
+                    true
+                }
             };
         if !taken {
             self.drop_stale();
@@ -280,7 +286,7 @@ impl Machine {
         }
     }
 
-    /// Every worker that had instances is there, or was waited for long enough.
+    /// Every worker that had instances is there, was stopped, or was waited for long enough.
     fn everybody_is_back(&self, now: Moment, since: Moment) -> bool {
         let patient = now < since + self.settings.placement_timeout;
         let all_back = if self.record.placement.is_empty() {
@@ -288,7 +294,7 @@ impl Machine {
         } else {
             self.participants()
                 .iter()
-                .all(|worker| self.members.get(worker).is_some())
+                .all(|worker| self.members.get(worker).is_some() || self.left.contains(worker))
         };
         // Patience may end before a lease does: who may still act is always waited for.
         all_back || (!patient && !self.is_haunted())

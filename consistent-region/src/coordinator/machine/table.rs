@@ -162,6 +162,32 @@ fn s19_a_spare_worker_takes_over_what_a_lost_one_ran() {
     );
 }
 
+/// It is not waited for; where nobody has room, the next of its name takes its place.
+#[test]
+fn what_a_stopped_worker_ran_goes_elsewhere_at_once() {
+    let leave = |bench: &mut Bench| bench.say("b", bench.stamp(), ProgressEvent::Left);
+    let mut bench = Bench::at(Processing);
+    bench.join("spare");
+    leave(&mut bench);
+    assert_eq!(bench.state(), Resetting);
+    let lost = |event: &RegionEvent| matches!(event, RegionEvent::WorkerLost { worker, reason } if worker == "b" && reason == "it was stopped");
+    assert!(bench.told.iter().any(lost), "{:?}", bench.told);
+    let workers = bench.machine.status().workers;
+    assert!(workers.iter().all(|worker| !worker.instances.is_empty()));
+    assert_eq!(bench.machine.status().waiting, []);
+
+    let mut full = Bench::at(Processing);
+    leave(&mut full);
+    assert_eq!(full.state(), Unhealthy);
+    full.join("b");
+    assert_eq!(full.state(), Resetting);
+    // one that was lost is waited for again, although it was stopped before
+    full.all_say(&ProgressEvent::ResetDone);
+    full.join("spare");
+    full.gone("b");
+    assert_eq!(full.state(), Unhealthy);
+}
+
 #[test]
 fn period_timer() {
     rows(

@@ -9,6 +9,7 @@ use crate::protocol::{InstanceId, Notice, Order, Placement, ProgressEvent, Stamp
 
 use super::{ACKNOWLEDGE_AFTER, Action, Machine, OperatorFacts, Registration, Slot, shares};
 use crate::state::Rescale;
+use crate::worker::WorkerEnd;
 
 impl Machine {
     pub(super) fn notice(&mut self, now: Duration, notice: Notice) {
@@ -104,7 +105,7 @@ impl Machine {
                 tracing::error!(worker = %self.setup.worker, %reason, "the region has failed");
                 self.stamp = stamp;
             }
-            Order::End => self.finish(Ok(())),
+            Order::End => self.finish(WorkerEnd::RegionEnded),
         }
     }
 

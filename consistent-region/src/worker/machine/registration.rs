@@ -9,6 +9,8 @@ use crate::protocol::{
     Standing,
 };
 
+use crate::worker::WorkerEnd;
+
 use super::{Action, HEARTBEATS, Machine, RETRY, Registration, Telling, USED_FIFTHS};
 
 impl Machine {
@@ -194,7 +196,7 @@ impl Machine {
             // not all of `remaining`: the other process may be proved dead before its lease ends
             Refusal::NameInUse { .. } => self.register_anew(now + RETRY),
             Refusal::AnotherGraph { .. } | Refusal::AnotherRegion { .. } => {
-                self.finish(Err(refusal));
+                self.finish(WorkerEnd::Refused(refusal));
             }
         }
     }
@@ -203,14 +205,6 @@ impl Machine {
         if self.registration != Registration::Over {
             self.registration = Registration::None { retry_at };
         }
-    }
-
-    pub(super) fn finish(&mut self, result: Result<(), Refusal>) {
-        self.registration = Registration::Over;
-        self.lease_until = None;
-        self.forget_instances();
-        self.actions.push(Action::Abandon);
-        self.actions.push(Action::Finish(result));
     }
 
     pub(super) fn heartbeat_answered(

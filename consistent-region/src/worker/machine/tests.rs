@@ -3,7 +3,7 @@
 use super::*;
 use crate::manifest::{ObjectRecord, RestorePoint};
 use crate::operator::control::{InstanceEvent, StagedToken};
-use crate::protocol::{InstanceTimings, Order, Placed};
+use crate::protocol::{InstanceTimings, Order, Placed, Refusal};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -500,7 +500,10 @@ fn another_graph_ends_the_worker() {
     machine.step(at(0), Event::Tick);
     let refusal = Refusal::AnotherGraph { ours: 1, theirs: 7 };
     let actions = machine.step(at(1), Event::RegisterAnswered(Err(refusal.clone().into())));
-    assert_eq!(actions, [Action::Abandon, Action::Finish(Err(refusal))]);
+    assert_eq!(
+        actions,
+        [Action::Abandon, Action::Finish(WorkerEnd::Refused(refusal))]
+    );
     assert_eq!(machine.wake_at(), None);
 }
 
@@ -590,4 +593,37 @@ fn sources_are_held_as_the_coordinator_says_also_those_that_are_launched_into_a_
     assert!(machine.step(at(5_400), heard(false)).contains(&hold(false)));
     machine.step(at(8_000), Event::Tick);
     assert!(machine.step(at(8_100), heard(true)).contains(&hold(true)));
+}
+
+#[test]
+fn a_stopped_worker_ends_what_it_runs_and_then_says_so() {
+    let mut machine = machine();
+    machine.step(at(0), Event::Tick);
+    machine.step(at(1), registered(1));
+    let order = Order::Reset {
+        placement: placement(&[(id("source", 0), "a")]),
+        restore: None,
+        first_start: true,
+    };
+    machine.step(at(2), notice(1, stamp(3, 1, 1), order));
+    let left = Progress {
+        worker: "a".to_owned(),
+        worker_epoch: 1,
+        stamp: stamp(3, 1, 1),
+        event: ProgressEvent::Left,
+    };
+    let actions = machine.step(at(3), Event::Stop);
+    assert_eq!(actions, [Action::Abandon, Action::Leave(left)]);
+    assert_eq!(machine.step(at(4), Event::Stop), [], "it is told once");
+    assert_eq!(machine.step(at(9_000), heard(false)), []);
+    assert_eq!(machine.wake_at(), None);
+    let over = Action::Finish(WorkerEnd::Stopped);
+    assert_eq!(
+        machine.step(at(9_001), Event::LeaveAnswered),
+        std::slice::from_ref(&over)
+    );
+
+    // nobody knows of it
+    let mut unknown = self::machine();
+    assert_eq!(unknown.step(at(0), Event::Stop), [Action::Abandon, over]);
 }
