@@ -7,6 +7,8 @@ use std::fmt;
 
 #[cfg(feature = "zookeeper")]
 pub use cluster::ClusterNodeAccessStrategy;
+#[cfg(feature = "_fuzzing")]
+pub(crate) use cluster::running_address;
 
 use crate::error::CanalError;
 

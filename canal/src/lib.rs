@@ -80,6 +80,9 @@ mod connector;
 mod entry;
 mod error;
 mod filter;
+#[cfg(feature = "_fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod message;
 #[cfg(feature = "mq")]

@@ -48,4 +48,6 @@ pub use forwarder::{GetForwarderStatus, MqForwarder, MqForwarderSettings, MqForw
 pub use kafka::{KafkaConnector, KafkaConsumer, KafkaForwarder, KafkaProducer, KafkaSettings};
 pub use offsets::{FileOffsets, MemoryOffsets, OffsetStore};
 pub use producer::MqProducer;
+#[cfg(feature = "_fuzzing")]
+pub(crate) use protobuf::{decode as decode_protobuf, encode as encode_protobuf};
 pub use routing::MqRouting;

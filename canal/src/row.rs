@@ -17,6 +17,8 @@ pub use column::{Column, Columns};
 pub use error::RowError;
 
 use content::Image;
+#[cfg(feature = "_fuzzing")]
+pub(crate) use content::compare_with_prost;
 pub(crate) use content::{Content, rows_in};
 
 use crate::entry::{Entry, EventType};

@@ -29,6 +29,8 @@ use crate::store::{CheckpointStore, ObjectName, StoreError, read_state};
 
 pub use self::change::{Adoption, Claimed, Live};
 pub use self::export::Exported;
+#[cfg(feature = "_fuzzing")]
+pub(crate) use self::value::{one as one_value, read as read_values};
 pub use self::verify::{CutVerdict, Fault};
 
 /// A region's store, read from outside.

@@ -33,6 +33,8 @@ mod status;
 mod tests;
 
 pub use self::actor::RegionCoordinator;
+#[cfg(feature = "_fuzzing")]
+pub(crate) use self::codec::seal_line;
 pub(crate) use self::codec::{decode as decode_entry, encode as encode_entry};
 #[cfg(feature = "remote")]
 pub use self::elected::{ElectedCoordinator, StartElectedError};

@@ -24,6 +24,9 @@
 pub mod admin;
 pub mod archive;
 pub mod coordinator;
+#[cfg(feature = "_fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 pub mod link;
 pub mod manifest;

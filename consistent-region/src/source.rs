@@ -27,4 +27,8 @@ pub mod replayable;
 #[cfg(feature = "canal")]
 mod spool;
 
+#[cfg(feature = "_fuzzing")]
+pub(crate) use describe::STATE_TYPES;
 pub(crate) use describe::{describe, is_source};
+#[cfg(feature = "_fuzzing")]
+pub(crate) use spool::Segment;

@@ -103,6 +103,9 @@ pub mod context;
 pub mod dead_letter;
 pub mod endpoint;
 pub mod error;
+#[cfg(feature = "_fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gateway;
 pub mod measure;
 pub mod prelude;

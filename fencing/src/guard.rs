@@ -95,4 +95,6 @@ pub use memory::MemoryGuardStore;
 pub use name::ManifestId;
 pub use reader::{highest_fence, read_newest};
 pub use record::{Base, LeftOut, Segment};
+#[cfg(feature = "_fuzzing")]
+pub(crate) use record::{Fence, LineageRecord, PrunedRecord, decode, encode, seal};
 pub use store::{Creation, GuardStore, Guarded, MAX_RECORD_BYTES};

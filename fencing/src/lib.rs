@@ -22,6 +22,9 @@ pub mod clock;
 pub mod contract;
 pub mod driver;
 pub mod election;
+#[cfg(feature = "_fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod heartbeat;
 mod leader_gateway;

@@ -107,6 +107,9 @@
 mod builder;
 mod connection;
 mod errors;
+#[cfg(feature = "_fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod io;
 mod link;
 mod listener;

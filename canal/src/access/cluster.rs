@@ -149,7 +149,7 @@ fn active_unless_said() -> bool {
     true
 }
 
-fn running_address(data: &[u8]) -> Option<String> {
+pub(crate) fn running_address(data: &[u8]) -> Option<String> {
     let data: ServerRunningData = serde_json::from_slice(data).ok()?;
     (data.active && data.address.contains(':')).then_some(data.address)
 }

@@ -12,7 +12,7 @@ pub(super) const OVERHEAD: usize = 32;
 pub(super) const ENTRY_OVERHEAD: usize = 6;
 
 /// A message with these entries, as Canal's server writes it: without a batch id.
-pub(super) fn encode(entries: Vec<Bytes>) -> Bytes {
+pub(crate) fn encode(entries: Vec<Bytes>) -> Bytes {
     let messages = Messages {
         batch_id: 0,
         messages: entries,
@@ -27,7 +27,7 @@ pub(super) fn encode(entries: Vec<Bytes>) -> Bytes {
 }
 
 /// The entries of a message. They keep pointing into it.
-pub(super) fn decode(message: Bytes) -> Result<Vec<Bytes>, String> {
+pub(crate) fn decode(message: Bytes) -> Result<Vec<Bytes>, String> {
     let wrong = |error: prost::DecodeError| format!("no protobuf message of Canal's: {error}");
     let packet = Packet::decode(message).map_err(wrong)?;
     if packet.r#type != i32::from(PacketType::Messages) {

@@ -6,6 +6,8 @@
 //! a [`Shape`], which cells share, and the bytes around a value are compared with those of a row
 //! before instead of being read again ([`Templates`]).
 
+#[cfg(any(test, feature = "_fuzzing"))]
+mod beside_prost;
 mod reader;
 mod template;
 #[cfg(test)]
@@ -17,6 +19,8 @@ use bytes::Bytes;
 
 use super::mysql_type::Family;
 use crate::protocol::generated::entry::EntryType;
+#[cfg(any(test, feature = "_fuzzing"))]
+pub(crate) use beside_prost::compare_with_prost;
 use reader::{Malformed, Reader};
 use template::Templates;
 

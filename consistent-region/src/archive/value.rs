@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io::Cursor;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Reads JSON, or MessagePack; one value or several in a row. `None` when it is neither as a whole.
-pub(super) fn read(state: &[u8]) -> Option<Vec<Value>> {
+pub(crate) fn read(state: &[u8]) -> Option<Vec<Value>> {
     let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_slice(state)
         .into_iter()
         .collect();
@@ -15,7 +15,7 @@ pub(super) fn read(state: &[u8]) -> Option<Vec<Value>> {
 }
 
 /// Reads one value of MessagePack; one that is none, or goes on behind its end, as its bytes.
-pub(super) fn one(bytes: &[u8]) -> Value {
+pub(crate) fn one(bytes: &[u8]) -> Value {
     match read_message_pack(bytes).map(<[Value; 1]>::try_from) {
         Some(Ok([value])) => value,
         _ => in_hex(bytes),
@@ -27,23 +27,30 @@ fn read_message_pack(state: &[u8]) -> Option<Vec<Value>> {
     let mut cursor = Cursor::new(state);
     while cursor.position() < state.len() as u64 {
         let mut deserializer = rmp_serde::Deserializer::new(&mut cursor);
-        values.push(Any::deserialize(&mut deserializer).ok()?.0);
+        values.push(Any::default().deserialize(&mut deserializer).ok()?);
     }
     Some(values)
 }
 
-/// Any value that describes itself.
-struct Any(Value);
+/// How deep keys may lie within keys. A key that is no text becomes the text of its JSON, and what is
+/// quoted in it doubles with each level; what goes deeper is not read, and shown as its bytes.
+const KEYS_WITHIN_KEYS: u8 = 4;
 
-impl<'de> Deserialize<'de> for Any {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyVisitor).map(Self)
+/// Any value that describes itself.
+#[derive(Clone, Copy, Default)]
+struct Any {
+    keys_around: u8,
+}
+
+impl<'de> DeserializeSeed<'de> for Any {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct AnyVisitor;
-
-impl<'de> Visitor<'de> for AnyVisitor {
+impl<'de> Visitor<'de> for Any {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,14 +66,14 @@ impl<'de> Visitor<'de> for AnyVisitor {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Any::deserialize(deserializer).map(|any| any.0)
+        self.deserialize(deserializer)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(
         self,
         deserializer: D,
     ) -> Result<Value, D::Error> {
-        Any::deserialize(deserializer).map(|any| any.0)
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
@@ -96,15 +103,22 @@ impl<'de> Visitor<'de> for AnyVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Any(value)) = items.next_element()? {
+        while let Some(value) = items.next_element_seed(self)? {
             values.push(value);
         }
         Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let of_keys = Self {
+            keys_around: self.keys_around + 1,
+        };
+        if of_keys.keys_around > KEYS_WITHIN_KEYS {
+            let what = format_args!("keys lie deeper than {KEYS_WITHIN_KEYS} levels within keys");
+            return Err(A::Error::custom(what));
+        }
         let mut values = Map::new();
-        while let Some((Any(key), Any(value))) = items.next_entry()? {
+        while let Some((key, value)) = items.next_entry_seed(of_keys, self)? {
             let key = match key {
                 Value::String(key) => key,
                 other => other.to_string(),
@@ -184,6 +198,24 @@ mod tests {
         assert_eq!(one(&[0xd6, 5, 1, 2, 3, 4]), json!([5, {"hex": "01020304"}]));
         assert_eq!(one(&[0xc1]), json!({"hex": "c1"}));
         assert_eq!(one(&[1, 2]), json!({"hex": "0102"}));
+    }
+
+    #[test]
+    fn keys_within_keys_do_not_double_the_text_with_each_level() {
+        // A map with one entry, whose key is a map with one entry, and so on.
+        let nested = |levels: usize| {
+            let mut bytes = vec![0x81; levels];
+            bytes.extend(vec![1; levels + 1]);
+            bytes
+        };
+        assert_eq!(one(&nested(2)), json!({"{\"1\":1}": 1}));
+        let shown = one(&nested(usize::from(KEYS_WITHIN_KEYS))).to_string();
+        assert!(shown.len() < 100, "{shown}");
+        for levels in [usize::from(KEYS_WITHIN_KEYS) + 1, 300] {
+            let bytes = nested(levels);
+            assert_eq!(one(&bytes), json!({"hex": hex(&bytes)}));
+            assert_eq!(read(&bytes), None);
+        }
     }
 
     /// As bytes, and not as a list of numbers.

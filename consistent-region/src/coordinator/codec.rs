@@ -25,10 +25,14 @@ pub(crate) fn encode(entry: &Entry) -> Result<Vec<u8>, serde_json::Error> {
 
 /// One line of JSON and one with its checksum.
 pub(crate) fn seal<T: Serialize>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
-    let mut bytes = serde_json::to_vec(value)?;
-    let checksum = crc32fast::hash(&bytes);
-    bytes.extend_from_slice(format!("\ncrc32 {checksum:08x}\n").as_bytes());
-    Ok(bytes)
+    serde_json::to_vec(value).map(seal_line)
+}
+
+/// A line, and one with its checksum.
+pub(crate) fn seal_line(mut line: Vec<u8>) -> Vec<u8> {
+    let checksum = crc32fast::hash(&line);
+    line.extend_from_slice(format!("\ncrc32 {checksum:08x}\n").as_bytes());
+    line
 }
 
 /// The JSON of what was [sealed](seal).

@@ -1,16 +1,18 @@
 //! How far a source had come, told from its state: for people, from outside the region.
 
+/// The types of state that can be described.
+pub(crate) const STATE_TYPES: &[&str] = &[
+    super::file::STATE_TYPE,
+    super::replayable::STATE_TYPE,
+    #[cfg(feature = "canal")]
+    super::canal::STATE_TYPE,
+    #[cfg(feature = "mq")]
+    super::queue::STATE_TYPE,
+];
+
 /// Whether the state of this type is that of a source that can be described.
 pub(crate) fn is_source(state_type: &str) -> bool {
-    let known = [
-        super::file::STATE_TYPE,
-        super::replayable::STATE_TYPE,
-        #[cfg(feature = "canal")]
-        super::canal::STATE_TYPE,
-        #[cfg(feature = "mq")]
-        super::queue::STATE_TYPE,
-    ];
-    known.contains(&state_type)
+    STATE_TYPES.contains(&state_type)
 }
 
 /// Where the source stood, and how often it went on although it was another one; `None` when the

@@ -40,7 +40,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Two indices, the content, and a CRC-32 (IEEE) of all that; numbers in big endian.
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * INDEX + self.content.len() + CHECKSUM);
         bytes.extend_from_slice(&self.first.to_be_bytes());
         bytes.extend_from_slice(&self.end.to_be_bytes());
@@ -50,7 +50,7 @@ impl Segment {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
         let (rest, checksum) = bytes
             .split_last_chunk::<CHECKSUM>()
             .ok_or("it is shorter than its checksum")?;

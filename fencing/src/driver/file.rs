@@ -41,6 +41,9 @@ use crate::election::{
 };
 use crate::retrieval::LeaderRetrievalDriverFactory;
 
+#[cfg(feature = "_fuzzing")]
+pub(crate) use record::{Expires, Lease, Published};
+
 use folder::Folder;
 
 const SHORTEST_SESSION: Duration = Duration::from_millis(100);

@@ -74,10 +74,15 @@ pub(crate) struct LineageRecord {
 }
 
 pub(crate) fn encode<T: Serialize>(name: &str, record: &T) -> Result<Vec<u8>, GuardError> {
-    let mut bytes = serde_json::to_vec(record).map_err(|error| corrupt(name, &error))?;
-    let checksum = crc32fast::hash(&bytes);
-    bytes.extend_from_slice(format!("\ncrc32 {checksum:08x}\n").as_bytes());
-    Ok(bytes)
+    let json = serde_json::to_vec(record).map_err(|error| corrupt(name, &error))?;
+    Ok(seal(json))
+}
+
+/// A line, and one with its checksum.
+pub(crate) fn seal(mut line: Vec<u8>) -> Vec<u8> {
+    let checksum = crc32fast::hash(&line);
+    line.extend_from_slice(format!("\ncrc32 {checksum:08x}\n").as_bytes());
+    line
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T, GuardError> {

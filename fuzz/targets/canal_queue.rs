@@ -1,0 +1,4 @@
+//! Messages of a queue, flat and protobuf.
+#![no_main]
+
+lockkeeper_fuzz::target!(lockkeeper_canal::fuzzing::queue);
