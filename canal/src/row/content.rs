@@ -278,26 +278,25 @@ pub(crate) fn rows_in(raw: &[u8]) -> usize {
 }
 
 fn counted(raw: &[u8]) -> Result<usize, Malformed> {
-    let (mut reader, mut rows) = (Reader::new(raw)?, 0);
+    let mut reader = Reader::new(raw)?;
     let mut kind_of_entry = i32::from(EntryType::RowData);
+    // Of a field that comes several times the last one counts, and only that has to be readable.
+    let mut content = None;
     while let Some((tag, kind)) = reader.field()? {
         match tag {
             2 => kind_of_entry = reader.int32(kind)?,
-            3 => {
-                let mut change = reader.message(kind)?;
-                rows = 0;
-                while let Some((tag, kind)) = change.field()? {
-                    rows += usize::from(tag == 12);
-                    change.skip(tag, kind)?;
-                }
-            }
+            3 => content = Some(reader.message(kind)?),
             _ => reader.skip(tag, kind)?,
         }
     }
-    Ok(match kind_of_entry == i32::from(EntryType::RowData) {
-        true => rows,
-        false => 0,
-    })
+    let mut rows = 0;
+    if let Some(mut change) = content.filter(|_| kind_of_entry == i32::from(EntryType::RowData)) {
+        while let Some((tag, kind)) = change.field()? {
+            rows += usize::from(tag == 12);
+            change.skip(tag, kind)?;
+        }
+    }
+    Ok(rows)
 }
 
 /// From one place to another; nothing where there is none.

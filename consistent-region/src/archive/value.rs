@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Cursor;
 
+use lockkeeper_core::codec::MAX_DEPTH;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -27,6 +28,7 @@ fn read_message_pack(state: &[u8]) -> Option<Vec<Value>> {
     let mut cursor = Cursor::new(state);
     while cursor.position() < state.len() as u64 {
         let mut deserializer = rmp_serde::Deserializer::new(&mut cursor);
+        deserializer.set_max_depth(MAX_DEPTH);
         values.push(Any::default().deserialize(&mut deserializer).ok()?);
     }
     Some(values)
@@ -198,6 +200,15 @@ mod tests {
         assert_eq!(one(&[0xd6, 5, 1, 2, 3, 4]), json!([5, {"hex": "01020304"}]));
         assert_eq!(one(&[0xc1]), json!({"hex": "c1"}));
         assert_eq!(one(&[1, 2]), json!({"hex": "0102"}));
+    }
+
+    #[test]
+    fn what_nests_too_deeply_is_shown_as_its_bytes_and_exhausts_no_stack() {
+        let nested = |levels| [vec![0x91; levels], vec![1]].concat();
+        assert!(matches!(one(&nested(MAX_DEPTH / 2)), Value::Array(_)));
+        let bytes = nested(100_000);
+        assert_eq!(one(&bytes), json!({"hex": hex(&bytes)}));
+        assert_eq!(read(&bytes), None);
     }
 
     #[test]

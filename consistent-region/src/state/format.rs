@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 
+use lockkeeper_core::codec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -95,14 +96,14 @@ impl SavedEntry {
     /// Key and value as JSON, whatever their types are: structures as arrays of their fields.
     ///
     /// # Errors
-    /// When they are no MessagePack that JSON can say.
+    /// When they are no MessagePack that JSON can say, or nest deeper than
+    /// [`MAX_DEPTH`](lockkeeper_core::codec::MAX_DEPTH).
     pub fn to_json(&self) -> io::Result<(serde_json::Value, Option<serde_json::Value>)> {
-        let key = Self::decode(&self.key)?;
-        let value = match &self.value {
-            None => None,
-            Some(value) => Some(Self::decode(value)?),
+        let json = |bytes| {
+            codec::decode(bytes).map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))
         };
-        Ok((key, value))
+        let value = self.value.as_deref().map(json).transpose()?;
+        Ok((json(&self.key)?, value))
     }
 }
 

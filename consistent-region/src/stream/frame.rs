@@ -6,6 +6,7 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
+use lockkeeper_core::codec;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::{Mutex, mpsc};
@@ -189,8 +190,8 @@ impl<T: Tuple> Inbound for TypedInbound<T> {
                     completed,
                 }),
                 Frame::Batch(Payload(bytes)) => Item::Batch(
-                    rmp_serde::from_slice(&bytes)
-                        .map_err(|error| StreamRefusal::Undecodable(error.to_string()))?,
+                    // bounded: what nests too deeply must not end this worker's process
+                    codec::decode(&bytes).map_err(StreamRefusal::Undecodable)?,
                 ),
             };
             let room = self
@@ -324,6 +325,23 @@ mod tests {
         let inbound = TypedInbound::new(0, sender);
         let answer = inbound.deliver(0, Frame::Batch(Payload(vec![0xc1]))).await;
         assert!(matches!(answer, Err(StreamRefusal::Undecodable(_))));
+    }
+
+    /// A tuple that nests.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Nested(Vec<Nested>, Option<Box<Nested>>);
+
+    #[tokio::test]
+    async fn tuples_that_nest_too_deeply_are_refused_and_exhaust_no_stack() {
+        let (sender, _receiver) = mpsc::channel::<Element<Nested>>(1);
+        let inbound = TypedInbound::new(0, sender);
+        // [[[], [[], …]]]
+        let bytes = [&[0x91][..], &[0x92, 0x90].repeat(100_000), &[0xc0]].concat();
+        let answer = inbound.deliver(0, Frame::Batch(Payload(bytes))).await;
+        let Err(StreamRefusal::Undecodable(why)) = answer else {
+            panic!("{answer:?}");
+        };
+        assert!(why.contains("deeper than 128 levels"), "{why}");
     }
 
     #[tokio::test]

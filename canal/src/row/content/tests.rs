@@ -201,6 +201,22 @@ proptest! {
 }
 
 #[test]
+fn rows_are_counted_in_the_content_that_counts() {
+    let change = wire::RowChange {
+        row_datas: vec![wire::RowData::default(); 3],
+        ..wire::RowChange::default()
+    };
+    // A content that is none, and the one that takes its place.
+    let mut raw = vec![0x1a, 2, 0x62, 0x79];
+    let entry = wire::Entry {
+        store_value: change.encode_to_vec().into(),
+        ..wire::Entry::default()
+    };
+    raw.extend(entry.encode_to_vec());
+    assert_eq!(rows_in(&raw), 3);
+}
+
+#[test]
 fn images_whose_columns_come_in_turns_are_put_together() {
     // What no server writes: before, after, before.
     let column = |name: &str| {
