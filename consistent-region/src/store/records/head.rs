@@ -10,6 +10,8 @@ pub(super) const BEGUN: &str = "begun-";
 
 /// What a record's name may have in bytes.
 const LONGEST: usize = 200;
+/// What the name of a writer may have in bytes; it is a UUID.
+const LONGEST_WRITER: usize = 64;
 /// The newest format of heads that this version writes, and the newest it reads.
 const FORMAT: u32 = 1;
 
@@ -80,6 +82,9 @@ impl Head {
         if head.object != object {
             return Err(format!("its head is that of {}", head.object));
         }
+        if !is_writer(&head.writer) {
+            return Err("its head names no writer".to_owned());
+        }
         if head.chunks.is_empty() {
             let found = Chunk::of(content);
             if u64::try_from(found.length) != Ok(head.length) || found.crc32 != head.crc32 {
@@ -91,6 +96,14 @@ impl Head {
         }
         Ok((head, content.to_owned()))
     }
+}
+
+/// Whether it can be part of the names of chunks.
+fn is_writer(writer: &str) -> bool {
+    (1..=LONGEST_WRITER).contains(&writer.len())
+        && writer
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// The name of an object's head: names of records have no `%`.
@@ -163,5 +176,15 @@ mod tests {
         let refused = Head::decode(&head, "b").unwrap_err();
         assert!(refused.contains("that of a"), "{refused}");
         assert!(Head::decode(b"", "a").is_err());
+    }
+
+    #[test]
+    fn a_head_whose_chunks_no_record_can_have_is_damaged() {
+        let long = "a".repeat(LONGEST_WRITER + 1);
+        for writer in ["", "&", "a/b", "é", &long] {
+            let head = Head::new("a", writer).encode(b"").unwrap();
+            let refused = Head::decode(&head, "a").unwrap_err();
+            assert_eq!(refused, "its head names no writer", "{writer}");
+        }
     }
 }
