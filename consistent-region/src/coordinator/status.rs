@@ -148,7 +148,8 @@ pub enum RegionEvent {
         /// Why.
         reason: String,
     },
-    /// Every worker has committed a cut.
+    /// Every worker has committed the last cut of the region, or of this run of it. Of the others it is not
+    /// told: the next cut is complete only when they are committed.
     CutCommitted {
         /// The cut.
         seq: u64,

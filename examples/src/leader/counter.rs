@@ -70,9 +70,16 @@ impl Leading {
         store: Arc<dyn GuardStore>,
         leadership: Leadership,
     ) -> Result<Option<Leading>, GuardError> {
-        let Some(guard) = EpochGuard::enter_with(store, &leadership.token)?.done() else {
+        let Some(mut guard) = EpochGuard::enter_with(store, &leadership.token)?.done() else {
             return Ok(None);
         };
+        match guard.prune() {
+            Ok(Guarded::Done(_)) => {}
+            Ok(Guarded::SteppedDown { .. }) => return Ok(None),
+            Err(error) => {
+                tracing::warn!(%error, "former leaders' records stay; the next leader tries again");
+            }
+        }
         let bytes = guard
             .newest()
             .map(|newest| guard.read(newest))
