@@ -10,16 +10,13 @@ use tokio::sync::broadcast;
 
 pub use self::{
     control::{ActionFuture, StatusAction, StatusControl},
-    event::StatusEvent,
+    event::{StatusEvent, now_unix_ms},
     graph::{StatusEdge, StatusGraph, StatusNode},
     snapshot::{
         Level, Plot, StatusFact, StatusKind, StatusSeries, StatusSnapshot, StatusState, StatusTable,
     },
     value::{StatusValue, Unit},
 };
-
-#[cfg(feature = "web")]
-pub(crate) use self::event::now_unix_ms;
 
 mod control;
 mod event;

@@ -3,6 +3,7 @@
 
 pub mod cell;
 pub mod machine;
+pub mod maven;
 pub mod report;
 mod roles;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench_harness::Failure;
+use bench_harness::{Failure, maven};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
@@ -90,26 +90,9 @@ impl Rival {
 
     fn compile(self) -> Result<Compiled, Failure> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.name());
-        let list = folder.join("target/class-path");
-        let status = Command::new("mvn")
-            .args(["-q", "-B", "-f"])
-            .arg(folder.join("pom.xml"))
-            .args(["compile", "dependency:build-classpath"])
-            .arg(format!("-Dmdep.outputFile={}", list.display()))
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| format!("Maven is missing: {error}"))?;
-        if !status.success() {
-            return Err(format!("Maven could not build it: {status}").into());
-        }
-        let libraries = std::fs::read_to_string(list)?;
         Ok(Compiled {
             rival: self,
-            class_path: format!(
-                "{}:{}",
-                folder.join("target/classes").display(),
-                libraries.trim()
-            ),
+            class_path: maven::class_path(&folder)?,
         })
     }
 }

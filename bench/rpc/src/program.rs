@@ -1,9 +1,9 @@
 //! The programs of the peers: this one in another role, those beside it, and Flink's.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use bench_harness::Failure;
+use bench_harness::{Failure, maven};
 
 /// Where a peer's roles are found.
 pub enum Program {
@@ -20,7 +20,10 @@ impl Program {
     pub fn of(peer: &str) -> Result<Self, Failure> {
         match peer {
             "raw" | "lockkeeper" | "lockkeeper-shared" | "actix" => Ok(Self::Own),
-            "flink" => flink_class_path().map(Self::Flink),
+            "flink" => {
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers/flink");
+                maven::class_path(&folder).map(Self::Flink)
+            }
             other => {
                 let program =
                     std::env::current_exe()?.with_file_name(format!("bench-peer-{other}"));
@@ -57,25 +60,4 @@ impl Program {
             }
         })
     }
-}
-
-/// Compiles Flink's program by Maven and takes its class path.
-fn flink_class_path() -> Result<String, Failure> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers/flink");
-    let list = folder.join("target/class-path");
-    let built = Command::new("mvn")
-        .args(["-q", "-B", "-f"])
-        .arg(folder.join("pom.xml"))
-        .args(["compile", "dependency:build-classpath"])
-        .arg(format!("-Dmdep.outputFile={}", list.display()))
-        .stdout(Stdio::null())
-        .status();
-    match built {
-        Ok(status) if status.success() => {}
-        Ok(status) => return Err(format!("Maven could not build Flink's program: {status}").into()),
-        Err(error) => return Err(format!("Maven is missing: {error}").into()),
-    }
-    let classes = folder.join("target/classes");
-    let libraries = std::fs::read_to_string(list)?;
-    Ok(format!("{}:{}", classes.display(), libraries.trim()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockkeeper_core::status::{
-    Level, Plot, StatusControl, StatusKind, StatusSnapshot, StatusSource, Unit,
+    Level, Plot, StatusControl, StatusKind, StatusSnapshot, StatusSource, Unit, now_unix_ms,
 };
 use tokio::sync::watch;
 
@@ -144,9 +144,7 @@ impl ConnectorStatus {
         if !paused {
             self.paused_since_unix_ms = None;
         } else if self.paused_since_unix_ms.is_none() {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            let since = since.map_or(0, |since| since.as_millis());
-            self.paused_since_unix_ms = Some(u64::try_from(since).unwrap_or(u64::MAX));
+            self.paused_since_unix_ms = Some(now_unix_ms());
             self.caught_up = false;
         }
     }

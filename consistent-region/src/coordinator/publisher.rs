@@ -9,8 +9,8 @@ mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use lockkeeper_core::status::now_unix_ms;
 use lockkeeper_core::token::{FencingToken, Lineage};
 use lockkeeper_fencing::guard::{
     EpochGuard, GuardError, Guarded, MAX_PRUNED, ManifestId, Unusable, highest_fence,
@@ -210,7 +210,7 @@ impl Publisher {
     pub(crate) fn append(&mut self, mut entry: Entry) -> Outcome {
         let (before, after) = match &mut entry.manifest {
             Some(manifest) => {
-                manifest.published_at_ms = now_ms();
+                manifest.published_at_ms = now_unix_ms();
                 (Some(Point::BeforeManifest), Point::AfterManifest)
             }
             None => (None, Point::BetweenRecordAndMessage),
@@ -292,11 +292,4 @@ fn led<T>(guarded: Guarded<T>) -> Result<T, EnterError> {
         Guarded::Done(done) => Ok(done),
         Guarded::SteppedDown { highest } => Err(EnterError::SteppedDown { highest }),
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,8 +4,8 @@
 //! it is there, nobody removes the objects that the manifest names.
 
 use std::io::{Read, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use lockkeeper_core::status::now_unix_ms;
 use serde::{Deserialize, Serialize};
 
 use super::codec;
@@ -30,12 +30,9 @@ pub struct Savepoint {
 
 impl Savepoint {
     pub(crate) fn now(name: &str, manifest: Manifest) -> Self {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         Self {
             name: name.to_owned(),
-            kept_at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            kept_at_ms: now_unix_ms(),
             manifest,
         }
     }

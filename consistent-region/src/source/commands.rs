@@ -259,6 +259,7 @@ impl<P: PartialOrd> Skipping<P> {
     }
 
     /// Whether every row is taken.
+    #[cfg(feature = "canal")]
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty()
     }
@@ -307,6 +308,7 @@ impl<P: PartialOrd> Skipping<P> {
     }
 
     /// Those that are over, for going on with the same state.
+    #[cfg(feature = "canal")]
     pub(crate) fn over(&self) -> Vec<Finished> {
         self.over.clone()
     }

@@ -79,6 +79,7 @@ impl<B: Clone + PartialEq, E> Intake<B, E> {
     }
 
     /// For entries that come from elsewhere than from batches.
+    #[cfg(feature = "canal")]
     pub(crate) fn history_mut(&mut self) -> &mut History {
         &mut self.history
     }

@@ -16,7 +16,7 @@ use crate::graph::Region;
 use crate::graph::topology::{OperatorNode, Role};
 use crate::link::local::WorkerInbox;
 use crate::link::{CoordinatorLink, LinkError};
-use crate::operator::control::{Control, InstanceEvent, Report, Reset, Restore};
+use crate::operator::control::{Control, Report, Reset, Restore};
 use crate::operator::{InstanceHandle, Launch, Operator, Place};
 use crate::process::ProcessIdentity;
 use crate::protocol::{InstanceId, Placement, Stamp};
@@ -195,13 +195,9 @@ impl RegionWorker {
 
     pub(super) fn step(&mut self, event: Event, actix: &mut Context<Self>) {
         self.shown.hear(&event);
-        // Every instance reports with every cut, and what is shown has a line for each.
-        let is_routine = matches!(&event, Event::Report(report) if matches!(
-            report.event,
-            InstanceEvent::Prepared { .. } | InstanceEvent::Durable { .. } | InstanceEvent::Committed { .. }
-        ));
+        let is_seen = event.is_seen();
         let actions = self.machine.step(since_boot(), event);
-        if !is_routine {
+        if is_seen {
             self.shown.show(self.machine.view());
         }
         for action in actions {

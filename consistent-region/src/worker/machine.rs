@@ -3,8 +3,8 @@
 //! Times are since the machine's boot. The shell answers every request that an action asks for
 //! with one event, also when it timed out.
 //!
-//! Rooms: `registration` (lease, heartbeats, progress), `leaving`, `orders`, `shares` (what of a cut an instance
-//! is given), `pause` (of start operators), `reports`, `view` (what is shown of it).
+//! Rooms: `registration` (lease, heartbeats, progress), `leaving`, `orders`, `shares` (what of a cut
+//! an instance is given), `pause` (of start operators), `reports`, `view` (what is shown of it).
 
 mod leaving;
 mod orders;

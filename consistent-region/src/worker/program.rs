@@ -82,8 +82,8 @@ impl WorkerProgram {
     /// the address that it advertises. Runs on the current arbiter.
     ///
     /// Ends when the region has ended, and on SIGTERM and SIGINT: then it stops at once, without a
-    /// cut, and tells its coordinator, so that its instances go to others. Stop the region at its coordinator instead if it is to
-    /// end as a whole.
+    /// cut, and tells its coordinator, so that its instances go to others. Stop the region at its
+    /// coordinator instead if it is to end as a whole.
     ///
     /// # Errors
     /// [`WorkerProgramError`].

@@ -101,6 +101,14 @@ impl Fixture {
         }
     }
 
+    /// Begins, and gives out so many numbers.
+    async fn produce_first(&mut self, count: u64) {
+        self.scripted.reset(None, true).await;
+        self.scripted.order(Order::Resume);
+        self.faults.allow_up_to(count);
+        self.faults.produced_reaches(count).await;
+    }
+
     fn output(&self) -> BTreeMap<u64, u64> {
         output(self.folder.path())
     }
@@ -201,10 +209,7 @@ async fn s5_no_tuple_enters_between_drain_and_resume() {
 
 async fn recovers_from(fault: Fault) {
     let mut test = Fixture::start().await;
-    test.scripted.reset(None, true).await;
-    test.scripted.order(Order::Resume);
-    test.faults.allow_up_to(5_000);
-    test.faults.produced_reaches(5_000).await;
+    test.produce_first(5_000).await;
     let point = test.scripted.cut(false).await.unwrap();
     test.scripted.commit(&point).await;
     test.faults.set(fault);
@@ -273,10 +278,7 @@ async fn s11_a_store_that_fails_ends_the_round_at_once() {
 #[actix_rt::test]
 async fn s14_a_reset_before_the_first_cut_goes_back_to_the_initial_state() {
     let mut test = Fixture::start().await;
-    test.scripted.reset(None, true).await;
-    test.scripted.order(Order::Resume);
-    test.faults.allow_up_to(3_000);
-    test.faults.produced_reaches(3_000).await;
+    test.produce_first(3_000).await;
     test.faults.allow_up_to(NUMBERS);
     test.scripted.reset(None, false).await;
     test.scripted.order(Order::Resume);
@@ -308,10 +310,7 @@ async fn s27_a_commit_that_was_missed_is_made_up_for_by_the_reset() {
 /// A fixture whose sink has staged something for a cut that the coordinator said nothing of yet.
 async fn with_a_staged_cut() -> (Fixture, RestorePoint) {
     let mut test = Fixture::start().await;
-    test.scripted.reset(None, true).await;
-    test.scripted.order(Order::Resume);
-    test.faults.allow_up_to(5_000);
-    test.faults.produced_reaches(5_000).await;
+    test.produce_first(5_000).await;
     let point = test.scripted.cut(false).await.unwrap();
     assert!(!point.tokens.is_empty());
     (test, point)

@@ -37,8 +37,10 @@ impl StatusEvent {
     }
 }
 
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_unix_ms() -> u64 {
+/// Now, as [`Unit::UnixMilliseconds`](super::Unit::UnixMilliseconds) counts: by the system's clock, which may be set. For
+/// people: no rule should read it. 0 before 1970.
+#[must_use]
+pub fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }

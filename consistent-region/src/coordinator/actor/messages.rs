@@ -1,8 +1,7 @@
 //! What the coordinator's actor is told, by its owner, by workers and by the store.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use actix::{Context, Handler, Message, StreamHandler};
+use lockkeeper_core::status::now_unix_ms;
 use tokio::sync::oneshot;
 
 use super::{Answer, RegionCoordinator};
@@ -114,14 +113,6 @@ impl Handler<Command> for RegionCoordinator {
         };
         self.step(event, ctx);
     }
-}
-
-/// What is shown to people.
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
 }
 
 impl Handler<Lead> for RegionCoordinator {

@@ -41,6 +41,7 @@ pub(crate) use state::describe;
 
 /// A replay that fits nothing is asked for again this often before it is a permanent error.
 const REPLAYS_THAT_FIT_NOTHING: u32 = 3;
+
 /// Reads row changes of one Canal destination into a region. See the [module](super).
 pub struct CanalSource<T> {
     pub(super) config: CanalSourceConfig,

@@ -1,5 +1,7 @@
 //! The worker's machine, without actors and streams.
 
+mod by_hand;
+
 use super::*;
 use crate::manifest::{ObjectRecord, RestorePoint};
 use crate::operator::control::{InstanceEvent, StagedToken};
@@ -547,83 +549,34 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
     assert_eq!(stamps, [round]);
 }
 
-fn heard(sources_paused: bool) -> Event {
-    Event::HeartbeatAnswered(Ok(HeartbeatAnswer {
-        term: 3,
-        notices: Vec::new(),
-        sources_paused,
-    }))
-}
-
-fn hold(held: bool) -> Action {
-    let instance = id("source", 0);
-    Action::Hold { instance, held }
-}
-
+/// A view has a line for each instance: nobody makes one for each of them in each cut.
 #[test]
-fn sources_are_held_as_the_coordinator_says_also_those_that_are_launched_into_a_pause() {
-    let mut machine = machine();
-    machine.step(at(0), Event::Tick);
-    let answer = Registered {
-        term: 3,
-        worker_epoch: 1,
-        lease: LEASE,
-        sources_paused: true,
+fn an_instances_part_of_a_cut_changes_nothing_that_is_shown() {
+    let mut machine = standing();
+    let at_cut = stamp(3, 6, 1);
+    let drain = Order::Drain {
+        last: false,
+        completed: 5,
     };
-    machine.step(at(1), Event::RegisterAnswered(Ok(answer)));
-    let order = Order::Reset {
-        placement: placement(&[(id("source", 0), "a"), (id("totals", 0), "a")]),
-        restore: None,
-        first_start: true,
-    };
-    let actions = machine.step(at(2), notice(1, stamp(3, 1, 1), order));
-    let held: Vec<_> = actions
-        .iter()
-        .filter(|action| matches!(action, Action::Hold { .. }))
-        .collect();
-    assert_eq!(held, [&hold(true)], "the source and nobody else");
-    let launched = |action: &Action| matches!(action, Action::Launch { instance, .. } if *instance == id("source", 0));
-    let place = |is: &dyn Fn(&Action) -> bool| actions.iter().position(is).unwrap();
-    assert!(place(&launched) < place(&|action| *action == hold(true)));
-    assert!(machine.sources_paused());
-
-    machine.step(at(2_600), Event::Tick);
-    assert!(!machine.step(at(2_700), heard(true)).contains(&hold(true)));
-    machine.step(at(5_300), Event::Tick);
-    assert!(machine.step(at(5_400), heard(false)).contains(&hold(false)));
-    machine.step(at(8_000), Event::Tick);
-    assert!(machine.step(at(8_100), heard(true)).contains(&hold(true)));
-}
-
-#[test]
-fn a_stopped_worker_ends_what_it_runs_and_then_says_so() {
-    let mut machine = machine();
-    machine.step(at(0), Event::Tick);
-    machine.step(at(1), registered(1));
-    let order = Order::Reset {
-        placement: placement(&[(id("source", 0), "a")]),
-        restore: None,
-        first_start: true,
-    };
-    machine.step(at(2), notice(1, stamp(3, 1, 1), order));
-    let left = Progress {
-        worker: "a".to_owned(),
-        worker_epoch: 1,
-        stamp: stamp(3, 1, 1),
-        event: ProgressEvent::Left,
-    };
-    let actions = machine.step(at(3), Event::Stop);
-    assert_eq!(actions, [Action::Abandon, Action::Leave(left)]);
-    assert_eq!(machine.step(at(4), Event::Stop), [], "it is told once");
-    assert_eq!(machine.step(at(9_000), heard(false)), []);
-    assert_eq!(machine.wake_at(), None);
-    let over = Action::Finish(WorkerEnd::Stopped);
-    assert_eq!(
-        machine.step(at(9_001), Event::LeaveAnswered),
-        std::slice::from_ref(&over)
-    );
-
-    // nobody knows of it
-    let mut unknown = self::machine();
-    assert_eq!(unknown.step(at(0), Event::Stop), [Action::Abandon, over]);
+    machine.step(at(10), notice(2, at_cut, drain));
+    let shown = machine.view();
+    let parts = [
+        InstanceEvent::Prepared { last: false },
+        InstanceEvent::Durable {
+            object: None,
+            token: None,
+            timings: Box::new(timings(id("source", 0))),
+        },
+        InstanceEvent::Committed { seq: 6 },
+    ];
+    for part in parts {
+        let event = report(id("source", 0), 1, at_cut, part);
+        assert!(!event.is_seen());
+        machine.step(at(11), event);
+        assert_eq!(machine.view(), shown);
+    }
+    let ended = report(id("source", 0), 1, at_cut, InstanceEvent::Ended);
+    assert!(ended.is_seen());
+    machine.step(at(12), ended);
+    assert_ne!(machine.view(), shown);
 }

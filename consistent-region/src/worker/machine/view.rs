@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::operator::control::InstanceEvent;
 use crate::protocol::{InstanceId, Stamp};
 
-use super::{Dropped, Machine, Registration};
+use super::{Dropped, Event, Machine, Registration};
 
 /// How a worker stands, without its clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,6 +75,22 @@ impl Machine {
             failed: self.failed,
             instances: instances.collect(),
             dropped: self.dropped,
+        }
+    }
+}
+
+impl Event {
+    /// Whether the view may be another one afterwards. An instance's part of a cut changes none, and comes
+    /// from every instance with every cut, while a view has a line for each.
+    pub(crate) fn is_seen(&self) -> bool {
+        match self {
+            Event::Report(report) => !matches!(
+                report.event,
+                InstanceEvent::Prepared { .. }
+                    | InstanceEvent::Durable { .. }
+                    | InstanceEvent::Committed { .. }
+            ),
+            _ => true,
         }
     }
 }
