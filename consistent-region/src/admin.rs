@@ -1,5 +1,5 @@
 //! What an operator asks of a running region, as an ordinary endpoint: how it stands, a cut, a
-//! reset, a savepoint, the end.
+//! reset, a pause of its sources, a savepoint, the end.
 //!
 //! A program registers it beside its coordinator in one line, and the command `lockkeeper region`
 //! among the examples (or a program of your own, by [`RegionAdminGateway`]) reaches it like any
@@ -32,9 +32,9 @@ mod watching;
 
 pub use self::endpoint::RegionAdmin;
 pub use self::messages::{
-    AdminRefused, CutTaken, ForgetSavepoint, GetRegion, RegionAdminGateway, RegionEnded,
-    RegionReport, ResetDone, ResetRegion, RestoreSavepoint, SavepointKept, StopRegion, TakeCut,
-    TakeSavepoint,
+    AdminRefused, CutTaken, ForgetSavepoint, GetRegion, PauseSources, RegionAdminGateway,
+    RegionEnded, RegionReport, ResetDone, ResetRegion, RestoreSavepoint, ResumeSources,
+    SavepointKept, StopRegion, TakeCut, TakeSavepoint,
 };
 
 /// The name of the endpoint, unless it is served under another one.

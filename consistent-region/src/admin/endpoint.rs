@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 use super::ADMIN_ENDPOINT;
 use super::messages::{
-    AdminRefused, CutTaken, ForgetSavepoint, GetRegion, RegionAdminGateway, RegionEnded,
-    RegionReport, ResetDone, ResetRegion, RestoreSavepoint, SavepointKept, StopRegion, TakeCut,
-    TakeSavepoint,
+    AdminRefused, CutTaken, ForgetSavepoint, GetRegion, PauseSources, RegionAdminGateway,
+    RegionEnded, RegionReport, ResetDone, ResetRegion, RestoreSavepoint, ResumeSources,
+    SavepointKept, StopRegion, TakeCut, TakeSavepoint,
 };
 use super::watching::Watching;
 #[cfg(feature = "remote")]
@@ -235,6 +235,24 @@ impl Handler<ResetRegion> for RegionAdmin {
             coordinator.reset(reset.force, reset.reason).await?;
             watching.reset().await
         })
+    }
+}
+
+impl Handler<PauseSources> for RegionAdmin {
+    type Result = ResponseFuture<Result<(), AdminRefused>>;
+
+    fn handle(&mut self, _: PauseSources, _: &mut Context<Self>) -> Self::Result {
+        let coordinator = self.access.coordinator.clone();
+        self.answer(async move { Ok(coordinator.pause_sources().await?) })
+    }
+}
+
+impl Handler<ResumeSources> for RegionAdmin {
+    type Result = ResponseFuture<Result<(), AdminRefused>>;
+
+    fn handle(&mut self, _: ResumeSources, _: &mut Context<Self>) -> Self::Result {
+        let coordinator = self.access.coordinator.clone();
+        self.answer(async move { Ok(coordinator.resume_sources().await?) })
     }
 }
 

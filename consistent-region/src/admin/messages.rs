@@ -15,7 +15,8 @@ rpc_gateway! {
     /// a cut or a reset of your region can keep. A caller that gives up changes nothing: the
     /// command goes on.
     pub RegionAdminGateway("lockkeeper.region.Admin", version = 1) {
-        GetRegion, TakeCut, ResetRegion, TakeSavepoint, RestoreSavepoint, ForgetSavepoint, StopRegion
+        GetRegion, TakeCut, ResetRegion, PauseSources, ResumeSources, TakeSavepoint, RestoreSavepoint, ForgetSavepoint,
+        StopRegion
     }
 }
 
@@ -72,6 +73,20 @@ pub struct ResetDone {
     /// From the reset's beginning.
     pub took: Duration,
 }
+
+/// Take nothing in from now on, as
+/// [`CoordinatorHandle::pause_sources`](crate::coordinator::CoordinatorHandle::pause_sources) says.
+/// Answered when the coordinator holds to it; each worker does with its next heartbeat, within a
+/// quarter of its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "Result<(), AdminRefused>")]
+pub struct PauseSources;
+
+/// Take in again what comes; no error in a region that is not paused. Answered like
+/// [`PauseSources`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message, Serialize, Deserialize)]
+#[rtype(result = "Result<(), AdminRefused>")]
+pub struct ResumeSources;
 
 /// Take a cut and keep it under a name. Answered when it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Message, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockkeeper_consistent_region::admin::{
-    AdminRefused, ForgetSavepoint, GetRegion, RegionAdmin, RegionAdminGateway, ResetRegion,
-    RestoreSavepoint, StopRegion, TakeCut, TakeSavepoint,
+    AdminRefused, ForgetSavepoint, GetRegion, PauseSources, RegionAdmin, RegionAdminGateway,
+    ResetRegion, RestoreSavepoint, ResumeSources, StopRegion, TakeCut, TakeSavepoint,
 };
 use lockkeeper_consistent_region::coordinator::{
     CommandRefused, CoordinatorHandle, RegionCoordinator, RegionEvent, RegionState,
@@ -92,6 +92,30 @@ async fn a_reset_is_answered_when_the_operators_go_on() {
     let reset = done(running.gateway.send(reset)).await.unwrap().unwrap();
     assert_eq!((reset.attempt, reset.restored), (before + 1, cut.seq));
     assert_eq!(running.coordinator.status().attempt, before + 1);
+}
+
+#[actix::test]
+async fn sources_are_paused_and_resumed_and_a_second_time_is_no_error() {
+    let running = Running::start().await;
+    let since = || running.coordinator.status().sources_paused_since_unix_ms;
+    let mut events = running.coordinator.events();
+    for _ in 0..2 {
+        let paused = done(running.gateway.send(PauseSources)).await.unwrap();
+        assert_eq!(paused, Ok(()));
+    }
+    event(&mut events, |event| *event == RegionEvent::SourcesPaused).await;
+    let began = since().expect("it is paused");
+    // cuts go on
+    let cut = done(running.gateway.send(TakeCut)).await.unwrap();
+    assert!(cut.is_ok(), "{cut:?}");
+    let report = done(running.gateway.send(GetRegion)).await.unwrap();
+    assert_eq!(report.status.sources_paused_since_unix_ms, Some(began));
+    for _ in 0..2 {
+        let resumed = done(running.gateway.send(ResumeSources)).await.unwrap();
+        assert_eq!(resumed, Ok(()));
+    }
+    event(&mut events, |event| *event == RegionEvent::SourcesResumed).await;
+    assert_eq!(since(), None);
 }
 
 #[actix::test]

@@ -96,6 +96,11 @@ pub(super) enum RegionCommand {
         #[arg(long, default_value = "asked for by lockkeeper region reset")]
         reason: String,
     },
+    /// Pauses the sources: they take nothing in until they are resumed, or until somebody else leads;
+    /// cuts and resets go on
+    Pause,
+    /// Lets paused sources go on
+    Resume,
     /// Takes a cut and keeps it under a name
     Savepoint {
         /// 1 to 64 letters, digits, _ and -

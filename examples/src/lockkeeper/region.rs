@@ -5,8 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use actix::Message;
 use lockkeeper_consistent_region::admin::{
-    ADMIN_ENDPOINT, AdminRefused, ForgetSavepoint, GetRegion, RegionAdminGateway, RegionReport,
-    ResetDone, ResetRegion, RestoreSavepoint, StopRegion, TakeCut, TakeSavepoint,
+    ADMIN_ENDPOINT, AdminRefused, ForgetSavepoint, GetRegion, PauseSources, RegionAdminGateway,
+    RegionReport, ResetDone, ResetRegion, RestoreSavepoint, ResumeSources, StopRegion, TakeCut,
+    TakeSavepoint,
 };
 use lockkeeper_consistent_region::coordinator::{CommandRefused, RegionState};
 use lockkeeper_core::gateway::Carries;
@@ -94,6 +95,29 @@ async fn carry_out(connection: &Connection, command: &RegionCommand) -> Result<S
             };
             let done = ask(connection, &coordinator, "the reset", reset).await?;
             went_back(region, &done)
+        }
+        RegionCommand::Pause => {
+            ask(connection, &coordinator, "the pause", PauseSources).await?;
+            let text = format!(
+                "region {region}: the sources are paused, each with its worker's next heartbeat, until they are resumed or term {} ends\n",
+                coordinator.report.status.term
+            );
+            Shown::new(
+                Ending::Done,
+                text,
+                &json!({"region": region, "paused": true}),
+            )
+        }
+        RegionCommand::Resume => {
+            ask(connection, &coordinator, "going on", ResumeSources).await?;
+            let text = format!(
+                "region {region}: the sources go on, each with its worker's next heartbeat\n"
+            );
+            Shown::new(
+                Ending::Done,
+                text,
+                &json!({"region": region, "paused": false}),
+            )
         }
         RegionCommand::Savepoint { name } => {
             let name = name.clone();

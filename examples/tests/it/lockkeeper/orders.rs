@@ -164,6 +164,23 @@ fn a_running_orders_is_looked_at_cut_saved_set_back_and_stopped() {
     assert!(number(&reset["cut"]) >= cut, "{reset}");
     assert!(number(&status(&both)["status"]["attempt"]) > before);
 
+    // pause: cuts go on, and the status tells it
+    for command in ["pause", "resume"] {
+        region(standby, &[command]).fails(1, "nobody who was asked leads");
+    }
+    assert_eq!(done(&both, &["pause"])["paused"], true);
+    assert_eq!(done(&both, &["pause"])["paused"], true, "it is paused");
+    let paused = lockkeeper(["region", "--address", &both, "status"])
+        .done()
+        .output;
+    assert!(paused.contains("PAUSED"), "{paused}");
+    done(&both, &["cut"]);
+    assert_eq!(done(&both, &["resume"])["paused"], false);
+    let resumed = lockkeeper(["region", "--address", &both, "status"])
+        .done()
+        .output;
+    assert!(!resumed.contains("PAUSED"), "{resumed}");
+
     // by who leads, in place of an address
     let leases = data.join("leader");
     let elected = [
