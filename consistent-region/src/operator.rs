@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task;
 use std::task::Poll;
 
@@ -201,6 +202,8 @@ pub enum Produced {
 pub struct RegionHandle {
     pub(crate) ask: Arc<dyn Fn(Wish) + Send + Sync>,
     pub(crate) gate: Arc<Gate>,
+    /// See [`sources_paused`](Self::sources_paused); written by the pump.
+    pub(crate) paused: Arc<AtomicBool>,
 }
 
 /// See [`RegionHandle`].
@@ -223,6 +226,7 @@ impl RegionHandle {
         Self {
             ask: Arc::new(ask),
             gate: Arc::new(Gate::new(open)),
+            paused: Arc::default(),
         }
     }
 
@@ -234,6 +238,14 @@ impl RegionHandle {
     /// Asks for a reset of the region.
     pub fn want_reset(&self, reason: impl Into<String>) {
         (self.ask)(Wish::Reset(reason.into()));
+    }
+
+    /// Whether the region's sources are paused by hand, and this instance, one of them, is asked for
+    /// nothing until they are resumed. For what a source shows of itself: without it all would seem
+    /// well while nothing comes. Of an instance that is no source, or has no region around it: never.
+    #[must_use]
+    pub fn sources_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 }
 

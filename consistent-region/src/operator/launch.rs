@@ -99,6 +99,7 @@ pub(crate) fn launch<A: Operator>(
     let region = RegionHandle {
         ask: wishes(reporter.clone(), stamp, Arc::clone(&cut_wanted)),
         gate: Arc::clone(&gate),
+        paused: Arc::default(),
     };
     let keeper = Keeper(gate);
     let context = InstanceContext::new(&place, instance, width, region, Arc::clone(&store));
@@ -145,7 +146,6 @@ pub(crate) fn launch<A: Operator>(
             committing: None,
             held: None,
             round_began: None,
-            paused_by_hand: false,
             cut_wanted,
             output: Output::new(),
         };

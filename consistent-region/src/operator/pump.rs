@@ -13,7 +13,7 @@ mod streams;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Poll};
 use std::time::Instant;
 
@@ -92,8 +92,6 @@ pub(crate) struct Pump<A: Operator> {
     pub(crate) held: Option<(Stamp, Box<Durable>)>,
     /// When the first sign of the current round came.
     pub(crate) round_began: Option<Instant>,
-    /// A start operator is not asked for tuples, in no attempt, until the region is resumed by hand.
-    pub(crate) paused_by_hand: bool,
     /// A cut was asked for and did not begin yet.
     pub(crate) cut_wanted: Arc<AtomicBool>,
     pub(crate) output: Output<A::Output>,
@@ -258,7 +256,8 @@ impl<A: Operator> Pump<A> {
                 Turn::Again
             }
             Control::Hold { held } => {
-                self.paused_by_hand = held;
+                let paused = &self.context.region().paused;
+                paused.store(held, Ordering::Relaxed);
                 Turn::Again
             }
             Control::Abandoned { seq } => self.abandon(actor, seq),
@@ -303,10 +302,11 @@ impl<A: Operator> Pump<A> {
         let Some(streams) = &mut self.streams else {
             return Turn::Wait;
         };
-        if streams.paused || streams.ended || self.paused_by_hand {
+        let (output, region) = (&mut self.output, self.context.region());
+        // by hand: in no attempt, until the region is resumed
+        if streams.paused || streams.ended || region.sources_paused() {
             return Turn::Wait;
         }
-        let (output, region) = (&mut self.output, self.context.region());
         let mut idle = false;
         for _ in 0..ASKS {
             let asked = catch_unwind(AssertUnwindSafe(|| producer(actor, task, output, region)));

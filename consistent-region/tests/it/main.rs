@@ -19,6 +19,8 @@ mod lineage;
 mod namespaces;
 mod numbers;
 mod one_process;
+#[cfg(feature = "canal")]
+mod paused;
 mod permits;
 mod place;
 #[cfg(feature = "remote")]

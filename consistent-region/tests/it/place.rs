@@ -142,11 +142,19 @@ impl Place {
     }
 
     pub(crate) fn worker_with(&self, coordinator: &CoordinatorHandle, hook: Hook) -> WorkerHandle {
-        let (link, inbox) = coordinator.way().connect();
         let config = WorkerConfig {
             hook,
             ..WorkerConfig::new("worker")
         };
+        self.worker_as(coordinator, config)
+    }
+
+    pub(crate) fn worker_as(
+        &self,
+        coordinator: &CoordinatorHandle,
+        config: WorkerConfig,
+    ) -> WorkerHandle {
+        let (link, inbox) = coordinator.way().connect();
         let (region, store) = (self.region.clone(), Arc::clone(&self.store));
         RegionWorker::start(region, store, Arc::new(link), inbox, config)
     }

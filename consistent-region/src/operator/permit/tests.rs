@@ -14,6 +14,7 @@ fn gate() -> (RegionHandle, Keeper, Arc<Mutex<Vec<Wish>>>) {
     let wishes = Arc::new(Mutex::new(Vec::new()));
     let asked = Arc::clone(&wishes);
     let handle = RegionHandle {
+        paused: Arc::default(),
         ask: Arc::new(move |wish| asked.lock().unwrap().push(wish)),
         gate: Arc::clone(&gate),
     };

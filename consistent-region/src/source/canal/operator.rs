@@ -84,7 +84,7 @@ impl<T: Tuple> CanalSource<T> {
     /// the region stops and says which it was, rather than lose it.
     pub fn new(config: CanalSourceConfig, context: InstanceContext, map: MapEntry<T>) -> Self {
         let letters = DeadLetters::new(&config.on_bad_row, &context);
-        let shown = Arc::new(SourceStatus::new(context.instance().to_string()));
+        let shown = Arc::new(SourceStatus::new(&context));
         let source: Arc<dyn StatusSource> = Arc::clone(&shown) as _;
         context.status().register(&source);
         Self {

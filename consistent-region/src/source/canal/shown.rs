@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lockkeeper_canal::{CanalError, SimpleCanalConnector};
 use lockkeeper_core::status::{Level, Plot, StatusKind, StatusSnapshot, StatusSource, Unit};
 
+use crate::operator::{InstanceContext, RegionHandle};
+
 /// For so long what the server said last is as good as what it would say now.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -14,6 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct SourceStatus {
     instance: String,
+    region: RegionHandle,
     now: Mutex<Now>,
 }
 
@@ -61,9 +64,10 @@ pub(super) struct Taken {
 }
 
 impl SourceStatus {
-    pub(super) fn new(instance: String) -> Self {
+    pub(super) fn new(context: &InstanceContext) -> Self {
         Self {
-            instance,
+            instance: context.instance().to_string(),
+            region: context.region().clone(),
             now: Mutex::default(),
         }
     }
@@ -141,13 +145,18 @@ impl SourceStatus {
 }
 
 impl Now {
-    fn judged(&self) -> (String, Level) {
+    /// `paused`: the region's sources are, by hand.
+    fn judged(&self, paused: bool) -> (String, Level) {
         let (text, level) = match &self.state {
+            State::Streams if self.ended => ("has no more", Level::Neutral),
+            // like the region's own card: somebody may have forgotten it
+            State::Waits | State::ReadsSpool | State::Streams if paused => {
+                ("paused: the region's sources are", Level::Warning)
+            }
             State::Waits => ("waits for the region", Level::Neutral),
             State::ReadsSpool => ("reads its spool", Level::Busy),
             State::Connects => ("connecting", Level::Busy),
             State::BacksOff(error) => return (format!("backing off: {error}"), Level::Warning),
-            State::Streams if self.ended => ("has no more", Level::Neutral),
             State::Streams if self.taken.replaying => ("streaming again", Level::Busy),
             State::Streams => ("streaming", Level::Good),
             State::Failed(error) => return (format!("failed: {error}"), Level::Bad),
@@ -176,7 +185,7 @@ impl StatusSource for SourceStatus {
 
     fn snapshot(&self) -> StatusSnapshot {
         let now = self.lock();
-        let (state, level) = now.judged();
+        let (state, level) = now.judged(self.region.sources_paused());
         let unready = match now.state {
             State::Connects | State::BacksOff(_) | State::Failed(_) => Some(state.clone()),
             State::Waits | State::ReadsSpool | State::Streams | State::Finished => None,

@@ -1,6 +1,6 @@
 //! What a console draws of a source.
 
-use lockkeeper_core::status::{StatusSnapshot, StatusValue};
+use lockkeeper_core::status::{Level, StatusSnapshot, StatusValue};
 
 use super::*;
 
@@ -18,6 +18,46 @@ fn state(snapshot: &StatusSnapshot) -> &str {
 
 fn fact(snapshot: &StatusSnapshot, label: &str) -> f64 {
     snapshot.get(label).unwrap().as_f64().unwrap()
+}
+
+#[test]
+fn a_source_of_a_paused_region_says_so_unless_there_is_something_worse_or_nothing_more() {
+    local(async {
+        let server = server(16_384);
+        let mut played = Played::start_with(&server, 16_384, |config| {
+            config.idle_before_cut = LIMIT;
+        });
+        let paused = Arc::clone(&played.source.context.region().paused);
+        let pause = |now| paused.store(now, Ordering::Relaxed);
+        let why = "paused: the region's sources are";
+        // launched into a pause
+        pause(true);
+        assert_eq!(state(&drawn(&played)), why);
+        assert_eq!(drawn(&played).unready, None);
+        pause(false);
+        played
+            .until(|played| played.rows.len() >= 150)
+            .await
+            .unwrap();
+        pause(true);
+        let shown = drawn(&played);
+        assert_eq!(state(&shown), why);
+        assert_eq!(shown.state.as_ref().unwrap().level, Level::Warning);
+        assert_eq!(shown.unready, None);
+        pause(false);
+        assert_eq!(state(&drawn(&played)), "streaming");
+
+        server.handle().restart(Restart::Killed);
+        assert!(played.until(|_| false).await.is_err());
+        pause(true);
+        let shown = drawn(&played);
+        assert!(state(&shown).starts_with("failed: "), "{shown:?}");
+        pause(false);
+        played.reset(0);
+        played.end().await.unwrap();
+        pause(true);
+        assert_eq!(state(&drawn(&played)), "has no more");
+    });
 }
 
 #[test]
