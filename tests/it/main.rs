@@ -3,3 +3,4 @@
 
 mod decoders;
 mod guides;
+mod manifests;
