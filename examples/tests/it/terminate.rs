@@ -228,7 +228,8 @@ mod real {
         assert!(rows > 0 && rows < 1_000_000_000, "{said}");
 
         // the table is what the log says, and has the row that ends the job
-        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
         runtime.block_on(async {
             let options: MySqlConnectOptions = url.parse().unwrap();
             let options = options.password(&password);

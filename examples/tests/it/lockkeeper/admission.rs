@@ -1,6 +1,9 @@
 //! Who is let in, and what is said when no answer comes: on an admin endpoint of the test's own.
 
-use std::path::{Path, PathBuf};
+#[cfg(feature = "tls")]
+mod certificates;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -11,8 +14,7 @@ use lockkeeper_consistent_region::store::MemoryStore;
 use lockkeeper_core::RpcService;
 use lockkeeper_examples::settings::source::FileSourceSettings;
 use lockkeeper_examples::word_count::graph::graph;
-use lockkeeper_remote::{RemoteBuilder, RemoteBuilderExt, SharedKeys, Tls};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use lockkeeper_remote::{RemoteBuilder, RemoteBuilderExt, SharedKeys};
 use tokio::sync::oneshot;
 
 use super::{Ran, lockkeeper};
@@ -109,78 +111,4 @@ fn a_shared_key_is_read_from_its_file() {
     let none = folder.path().join("none");
     let none = none.to_str().unwrap();
     endpoint.ask(&["status", "--key-file", none]).fails(2, none);
-}
-
-/// An authority, and certificates that it has signed.
-struct Authority {
-    folder: PathBuf,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(folder: &Path, name: &str) -> Self {
-        let folder = folder.join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = parameters.self_signed(&key).unwrap();
-        std::fs::write(folder.join("ca.crt"), certificate.pem()).unwrap();
-        let issuer = Issuer::new(parameters, key);
-        let authority = Self { folder, issuer };
-        authority.sign();
-        authority
-    }
-
-    /// A certificate for this host.
-    fn sign(&self) {
-        let key = KeyPair::generate().unwrap();
-        let parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
-        std::fs::write(self.folder.join("tls.crt"), certificate.pem()).unwrap();
-        std::fs::write(self.folder.join("tls.key"), key.serialize_pem()).unwrap();
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.folder.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn arguments(&self) -> [String; 6] {
-        [
-            "--tls-certificate-file".to_owned(),
-            self.file("tls.crt"),
-            "--tls-key-file".to_owned(),
-            self.file("tls.key"),
-            "--tls-authorities-file".to_owned(),
-            self.file("ca.crt"),
-        ]
-    }
-}
-
-#[test]
-fn certificates_are_shown_and_demanded() {
-    let folder = tempfile::tempdir().unwrap();
-    let ours = Authority::new(folder.path(), "ours");
-    let strangers = Authority::new(folder.path(), "strangers");
-    let (certificate, key, authorities) = (
-        ours.file("tls.crt"),
-        ours.file("tls.key"),
-        ours.file("ca.crt"),
-    );
-    let endpoint = Endpoint::start(move |builder| {
-        builder.tls(Tls::from_pem_files(certificate, key, authorities).unwrap())
-    });
-    let ask = |arguments: &[String], more: &[&str]| {
-        let arguments = arguments.iter().map(String::as_str);
-        let arguments: Vec<&str> = ["status"]
-            .into_iter()
-            .chain(arguments)
-            .chain(more.iter().copied())
-            .collect();
-        endpoint.ask(&arguments)
-    };
-    ask(&ours.arguments(), &[]).done();
-    ask(&strangers.arguments(), &["--time-out", "5"]).fails(3, &endpoint.address);
-    ask(&[], &["--time-out", "5"]).fails(3, &endpoint.address);
-    ask(&ours.arguments()[..2], &[]).fails(2, "--tls-key-file");
 }
