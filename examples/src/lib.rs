@@ -1,6 +1,8 @@
 //! The example clusters and the parts that their programs share.
 
 pub mod counter;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 pub mod leader;
 pub mod lockkeeper;
 pub mod orders;

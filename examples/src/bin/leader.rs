@@ -1,4 +1,4 @@
-//! Exactly one of three processes acts: `leader --driver file|zookeeper|etcd`.
+//! Exactly one of three processes acts: `leader --driver file|zookeeper|etcd|kubernetes`.
 //!
 //! Exit code 0: all right; 1: the counter or a token was wrong, or nobody led.
 

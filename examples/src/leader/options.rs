@@ -48,16 +48,24 @@ pub struct PlaceOptions {
     /// What decides
     #[arg(long, value_enum, default_value_t = DriverName::File)]
     pub driver: DriverName,
-    /// Address of the ZooKeeper or etcd server, host:port
+    /// Address of the ZooKeeper or etcd server, host:port; of driver `kubernetes` a server that asks for no
+    /// credentials (`kubectl proxy`). Default there: that of the pod's service account or the kubeconfig
     #[arg(long)]
     pub server: Option<String>,
     /// What nodes or keys begin with on the server. Default: a new one
     #[arg(long)]
     pub root: Option<String>,
-    /// The folder of driver `file`. Default: a new one in the system's folder for temporary files
+    /// The namespace of driver `kubernetes`'s Lease
+    #[arg(long, default_value = "default")]
+    pub namespace: String,
+    /// The name of driver `kubernetes`'s Lease. Default: a new one
+    #[arg(long)]
+    pub lease: Option<String>,
+    /// The folder of driver `file`, and of driver `kubernetes` for the counter. Default: a new one in the
+    /// system's folder for temporary files
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Milliseconds that a leader that stands still stays leader
+    /// Milliseconds that a leader that stands still stays leader; with driver `kubernetes` at least 1000
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=600_000))]
     pub session_ms: u64,
 }
@@ -79,6 +87,8 @@ pub enum DriverName {
     Zookeeper,
     /// An etcd cluster; the example must be built with `--features etcd`
     Etcd,
+    /// A Lease of a Kubernetes cluster; the example must be built with `--features kubernetes`
+    Kubernetes,
 }
 
 impl DriverName {
@@ -89,6 +99,7 @@ impl DriverName {
             DriverName::File => "file",
             DriverName::Zookeeper => "zookeeper",
             DriverName::Etcd => "etcd",
+            DriverName::Kubernetes => "kubernetes",
         }
     }
 }

@@ -1,10 +1,14 @@
 //! The driver and the guarded store that were chosen.
 
 use std::sync::Arc;
+#[cfg(feature = "kubernetes")]
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 #[cfg(feature = "etcd")]
 use lockkeeper_fencing::driver::Etcd;
+#[cfg(feature = "kubernetes")]
+use lockkeeper_fencing::driver::Kubernetes;
 use lockkeeper_fencing::driver::{LeaseFiles, ZooKeeper};
 use lockkeeper_fencing::election::{
     ComponentId, DriverListener, ElectionError, LeaderElectionDriver, LeaderElectionDriverFactory,
@@ -27,6 +31,9 @@ pub enum Driver {
     /// An etcd cluster.
     #[cfg(feature = "etcd")]
     Etcd(Etcd),
+    /// A Lease of a Kubernetes cluster.
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(Kubernetes),
 }
 
 impl Driver {
@@ -54,8 +61,27 @@ impl Driver {
             }
             #[cfg(not(feature = "etcd"))]
             DriverName::Etcd => return without_etcd(),
+            #[cfg(feature = "kubernetes")]
+            DriverName::Kubernetes => Driver::Kubernetes(kubernetes(place)?),
+            #[cfg(not(feature = "kubernetes"))]
+            DriverName::Kubernetes => {
+                bail!("built without Kubernetes: run it with `--features kubernetes`")
+            }
         })
     }
+}
+
+/// Looks often enough for the session.
+#[cfg(feature = "kubernetes")]
+fn kubernetes(place: &PlaceOptions) -> anyhow::Result<Kubernetes> {
+    let (session, lease) = (place.session(), place.lease.as_ref());
+    let cluster = Kubernetes::new(&place.namespace, lease.context("--lease is missing")?)
+        .with_session(session)
+        .with_poll_interval((session / 8).min(Duration::from_secs(1)));
+    Ok(match &place.server {
+        Some(server) => cluster.with_url(format!("http://{server}")),
+        None => cluster,
+    })
 }
 
 /// The store that keeps the counter.
@@ -64,7 +90,8 @@ impl Driver {
 /// Options that do not fit together, and what the store says.
 pub fn store(place: &PlaceOptions) -> anyhow::Result<Arc<dyn GuardStore>> {
     Ok(match place.driver {
-        DriverName::File => {
+        // a Lease is no store: the processes are of one host, and share a folder
+        DriverName::File | DriverName::Kubernetes => {
             let folder = place.data.as_ref().context("--data is missing")?;
             Arc::new(FileGuardStore::open(folder.join("counter"))?)
         }
@@ -109,6 +136,8 @@ impl LeaderElectionDriverFactory for Driver {
             Driver::ZooKeeper(ensemble) => ensemble.create(listener),
             #[cfg(feature = "etcd")]
             Driver::Etcd(cluster) => cluster.create(listener),
+            #[cfg(feature = "kubernetes")]
+            Driver::Kubernetes(cluster) => cluster.create(listener),
         }
     }
 }
@@ -124,6 +153,8 @@ impl LeaderRetrievalDriverFactory for Driver {
             Driver::ZooKeeper(ensemble) => ensemble.retrieve(component, leader),
             #[cfg(feature = "etcd")]
             Driver::Etcd(cluster) => cluster.retrieve(component, leader),
+            #[cfg(feature = "kubernetes")]
+            Driver::Kubernetes(cluster) => cluster.retrieve(component, leader),
         }
     }
 }

@@ -42,12 +42,13 @@ pub async fn run(mut options: Options) -> anyhow::Result<()> {
 /// Gives the processes one place; returns the folder that was made for it.
 fn complete(place: &mut PlaceOptions) -> anyhow::Result<Option<std::path::PathBuf>> {
     let name = format!("lockkeeper-leader-{}", std::process::id());
-    let (is_file, is_missing) = (place.driver == DriverName::File, place.data.is_none());
+    let is_missing = place.data.is_none();
     place.root.get_or_insert_with(|| format!("/{name}"));
+    place.lease.get_or_insert_with(|| name.clone());
     let folder = place
         .data
         .get_or_insert_with(|| std::env::temp_dir().join(name));
-    if !is_file {
+    if matches!(place.driver, DriverName::Zookeeper | DriverName::Etcd) {
         return Ok(None);
     }
     std::fs::create_dir_all(&*folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -163,6 +164,10 @@ impl Processes {
         }
         if let Some(root) = &place.root {
             command.arg("--root").arg(root);
+        }
+        command.arg("--namespace").arg(&place.namespace);
+        if let Some(lease) = &place.lease {
+            command.arg("--lease").arg(lease);
         }
         if let Some(data) = &place.data {
             command.arg("--data").arg(data);

@@ -64,9 +64,10 @@ async fn retrievals(place: &str) -> Result<LeaderRetrievalService, Failure> {
             Ok(LeaderRetrievalService::new(ensemble))
         }
         Some(("etcd", rest)) => etcd(place, Place::parse(place, rest)?).await,
+        Some(("kubernetes", rest)) => kubernetes(rest),
         Some((scheme, _)) => Err(Failure::usage(format!(
             "no election is reached by {scheme}: give a folder of lease files, or a URL that begins with \
-             zookeeper or etcd"
+             zookeeper, etcd or kubernetes"
         ))),
     }
 }
@@ -116,6 +117,20 @@ async fn etcd(place: &str, parts: Place<'_>) -> Result<LeaderRetrievalService, F
 async fn etcd(_: &str, _: Place<'_>) -> Result<LeaderRetrievalService, Failure> {
     Err(Failure::usage(
         "this program was built without etcd: build it with --features etcd",
+    ))
+}
+
+#[cfg(feature = "kubernetes")]
+fn kubernetes(rest: &str) -> Result<LeaderRetrievalService, Failure> {
+    let cluster = crate::kubernetes::lease(rest);
+    let cluster = cluster.map_err(|error| Failure::usage(format!("{error:#}")))?;
+    Ok(LeaderRetrievalService::new(cluster))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+fn kubernetes(_: &str) -> Result<LeaderRetrievalService, Failure> {
+    Err(Failure::usage(
+        "this program was built without Kubernetes: build it with --features kubernetes",
     ))
 }
 

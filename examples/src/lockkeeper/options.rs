@@ -138,7 +138,7 @@ pub(super) struct ConnectionOptions {
     )]
     pub(super) address: Vec<String>,
     /// Where its leader is elected, in place of an address: a folder of lease files, or
-    /// zookeeper://HOST:PORT/ROOT, or etcd://HOST:PORT/ROOT
+    /// zookeeper://HOST:PORT/ROOT, etcd://HOST:PORT/ROOT, or kubernetes://NAMESPACE/LEASE
     #[arg(long, global = true, env = "LOCKKEEPER_ELECTION", value_name = "PLACE")]
     pub(super) election: Option<String>,
     /// What is led there; for --election

@@ -13,8 +13,9 @@ use clap::{ArgAction, Parser};
     after_help = "STORE is a folder, redis://HOST:PORT/DATABASE?prefix=PREFIX, or s3://BUCKET/FOLDER (with \
                   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT). A password for Redis is read from \
                   LOCKKEEPER_REDIS_PASSWORD.\n\n\
-                  ELECTION is a folder with lease files (one host), zookeeper://HOST:PORT,…/ROOT or \
-                  etcd://HOST:PORT,…/ROOT.\n\n\
+                  ELECTION is a folder with lease files (one host), zookeeper://HOST:PORT,…/ROOT, \
+                  etcd://HOST:PORT,…/ROOT or kubernetes://NAMESPACE/LEASE (API server and credentials: those of the \
+                  pod's service account or the kubeconfig, or ?url=URL of one that asks for none).\n\n\
                   Exit codes: 0 the region has ended, or SIGTERM; 1 the region has failed, or does not take this worker; \
                   2 usage, or a part that can't be reached or started, or no last cut within 20 s of SIGTERM."
 )]

@@ -3,6 +3,8 @@
 use anyhow::{Context as _, bail};
 #[cfg(feature = "etcd")]
 use lockkeeper_fencing::driver::Etcd;
+#[cfg(feature = "kubernetes")]
+use lockkeeper_fencing::driver::Kubernetes;
 use lockkeeper_fencing::driver::{LeaseFiles, ZooKeeper};
 use lockkeeper_fencing::election::{LeaderElectionOptions, LeaderElectionService};
 use lockkeeper_fencing::retrieval::LeaderRetrievalService;
@@ -14,6 +16,8 @@ pub(super) enum Election {
     ZooKeeper(ZooKeeper),
     #[cfg(feature = "etcd")]
     Etcd(Etcd),
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(Kubernetes),
 }
 
 impl Election {
@@ -25,6 +29,9 @@ impl Election {
         if scheme == "file" {
             return Ok(Self::File(LeaseFiles::new(rest)));
         }
+        if scheme == "kubernetes" {
+            return kubernetes(rest);
+        }
         let root = rest.find('/').with_context(|| {
             format!("{text} has no root: it is {scheme}://HOST:PORT/ROOT, a root for each region")
         })?;
@@ -34,7 +41,7 @@ impl Election {
             "etcd" => etcd(servers, root),
             _ => bail!(
                 "no election is reached by {scheme}: give a folder, or a URL that begins with file, \
-                 zookeeper or etcd"
+                 zookeeper, etcd or kubernetes"
             ),
         }
     }
@@ -50,6 +57,8 @@ impl Election {
             Self::ZooKeeper(zookeeper) => LeaderElectionService::start(zookeeper, options)?,
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => LeaderElectionService::start(etcd, options)?,
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(cluster) => LeaderElectionService::start(cluster, options)?,
         })
     }
 
@@ -60,6 +69,8 @@ impl Election {
             Self::ZooKeeper(zookeeper) => LeaderRetrievalService::new(zookeeper),
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => LeaderRetrievalService::new(etcd),
+            #[cfg(feature = "kubernetes")]
+            Self::Kubernetes(cluster) => LeaderRetrievalService::new(cluster),
         }
     }
 }
@@ -75,6 +86,16 @@ fn etcd(_: &str, _: &str) -> anyhow::Result<Election> {
     bail!("this program was built without etcd: build it with --features etcd")
 }
 
+#[cfg(feature = "kubernetes")]
+fn kubernetes(rest: &str) -> anyhow::Result<Election> {
+    Ok(Election::Kubernetes(crate::kubernetes::lease(rest)?))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+fn kubernetes(_: &str) -> anyhow::Result<Election> {
+    bail!("this program was built without Kubernetes: build it with --features kubernetes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +109,11 @@ mod tests {
         assert!(matches!(ensemble, Ok(Election::ZooKeeper(_))));
         let error = parsed("zookeeper://a:2181").unwrap_err().to_string();
         assert!(error.contains("has no root"), "{error}");
+        let lease = parsed("kubernetes://shop/words");
+        #[cfg(feature = "kubernetes")]
+        assert!(matches!(lease, Ok(Election::Kubernetes(_))));
+        #[cfg(not(feature = "kubernetes"))]
+        assert!(lease.unwrap_err().to_string().contains("--features"));
         let error = parsed("consul://a/b").unwrap_err().to_string();
         assert!(error.contains("consul"), "{error}");
     }

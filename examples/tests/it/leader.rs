@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+#[cfg(feature = "kubernetes")]
+use crate::api_server::ApiServer;
 use crate::support::output;
 
 /// What it prints, line by line.
@@ -39,6 +41,27 @@ fn a_server_driver_without_its_server_is_told() {
     assert!(!ran.status.success());
     let errors = String::from_utf8(ran.stderr).unwrap();
     assert!(errors.contains("needs --server"), "{errors}");
+}
+
+#[cfg(feature = "kubernetes")]
+#[test]
+fn the_counter_goes_on_over_killed_leaders_by_a_lease_of_kubernetes() {
+    let server = ApiServer::start();
+    let lease = ["--namespace", "lockkeeper", "--lease", "counter"];
+    let on = ["--driver", "kubernetes", "--server", &server.address];
+    check(&run(&[on.as_slice(), &lease].concat()));
+    let leases = server.leases.lock().unwrap();
+    let transitions = &leases.by_name["counter"]["spec"]["leaseTransitions"];
+    assert!(transitions.as_i64() >= Some(3), "{transitions}");
+}
+
+#[cfg(not(feature = "kubernetes"))]
+#[test]
+fn a_driver_that_was_not_built_in_is_told() {
+    let mut leader = Command::new(env!("CARGO_BIN_EXE_leader"));
+    let ran = leader.args(["--driver", "kubernetes"]).output().unwrap();
+    let errors = String::from_utf8(ran.stderr).unwrap();
+    assert!(errors.contains("--features kubernetes"), "{errors}");
 }
 
 /// On servers; their addresses are in the environment (`tests/services/up` prints them).

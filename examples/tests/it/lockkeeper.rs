@@ -67,6 +67,8 @@ fn a_command_line_that_can_not_be_is_told_with_exit_code_2() {
     ];
     lockkeeper(["region", "status"].into_iter().chain(password))
         .fails(2, "LOCKKEEPER_ELECTION_PASSWORD");
+    let lease = ["--election", "kubernetes://shop", "--component", "a"];
+    lockkeeper(["region", "status"].into_iter().chain(lease)).fails(2, "ubernetes");
     let both = ["region", "status", "--address", "a:1", "--election", "/"];
     lockkeeper(both).fails(2, "exclude each other");
     lockkeeper(["region", "splash"]).fails(2, "splash");

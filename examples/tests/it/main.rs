@@ -1,6 +1,9 @@
 //! The examples as users start them.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+#[cfg(feature = "kubernetes")]
+#[path = "../../../fencing/tests/it/kubernetes/api_server.rs"]
+mod api_server;
 mod browser;
 mod console;
 mod counter;

@@ -28,6 +28,7 @@ const COORDINATOR: &str = "coordinator";
 struct Place {
     folder: PathBuf,
     file: PathBuf,
+    election: String,
 }
 
 impl Place {
@@ -39,7 +40,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper-region-worker"));
         command.arg(&self.file).arg("--out").arg(self.out());
         command.arg("--store").arg(self.folder.join("store"));
-        command.arg("--election").arg(self.folder.join("election"));
+        command.arg("--election").arg(&self.election);
         command.args(["--lines-per-cut", "100", "--width", "2"]);
         command.args(arguments);
         command
@@ -107,6 +108,7 @@ fn place(folder: &Path) -> Place {
     Place {
         folder: folder.to_owned(),
         file: text(folder),
+        election: folder.join("election").to_str().unwrap().to_owned(),
     }
 }
 
@@ -155,6 +157,23 @@ async fn a_worker_process_is_killed_and_started_again_and_every_word_counts_once
         assert_eq!(workers.ended(worker).await, Ok(ProcessEnd::Exited(0)));
     }
     assert!(place.is_counted());
+}
+
+#[cfg(feature = "kubernetes")]
+#[test]
+fn every_word_counts_once_under_a_leader_that_a_lease_of_kubernetes_elects() {
+    let server = crate::api_server::ApiServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut place = place(folder.path());
+    place.election = format!(
+        "kubernetes://lockkeeper/words?url=http://{}",
+        server.address
+    );
+    let alone = ["--contend", "--new-store", "--id", "a"];
+    let ran = crate::support::output(&mut place.command(&alone));
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(place.is_counted());
+    assert!(server.leases.lock().unwrap().by_name.contains_key("words"));
 }
 
 #[test]
