@@ -35,6 +35,7 @@ pub mod point;
 pub mod prelude;
 pub mod process;
 pub mod protocol;
+mod shared;
 pub mod sink;
 pub mod source;
 pub mod state;

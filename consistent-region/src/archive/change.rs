@@ -131,7 +131,7 @@ impl Archive {
             if let Some(graph) = adoption.graph {
                 record.graph = graph;
                 // Where instances ran means nothing for another graph.
-                record.placement.clear();
+                record.placement = Arc::default();
             }
             Ok(())
         })?;

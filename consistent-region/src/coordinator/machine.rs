@@ -40,7 +40,8 @@ mod tolerance;
 mod view;
 mod watchdog;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::reset::Resetting;
@@ -49,6 +50,7 @@ use self::savepoints::Savepoint;
 use self::watchdog::Watchdog;
 use super::event::{Action, Beginning, CommandRefused, Event, Moment, RequestId};
 use super::members::Members;
+use super::placement::by_worker;
 use super::record::{ENTRY_FORMAT, Entry, Record};
 use super::settings::CoordinatorSettings;
 use super::status::RegionEvent;
@@ -69,6 +71,8 @@ pub(crate) struct Machine {
     /// The newest record; `durable` says how far the log has it.
     record: Record,
     durable: u64,
+    /// The record's placement by worker: what each step asks it for.
+    placed: BTreeMap<String, Arc<[InstanceId]>>,
     append_again: Option<Moment>,
     /// The cut that tuples now belong to.
     seq: u64,
@@ -185,6 +189,7 @@ impl Machine {
             term,
             state: State::Opening,
             durable: record.number,
+            placed: by_worker(&record.placement),
             record,
             append_again: None,
             members,

@@ -1,6 +1,7 @@
 //! Which worker runs which instance.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::settings::InstanceShape;
 use crate::protocol::InstanceId;
@@ -53,6 +54,16 @@ pub(crate) fn place(
     }
     waiting.sort();
     Err(waiting)
+}
+
+/// What each worker of a placement runs.
+pub(crate) fn by_worker(placement: &[(InstanceId, String)]) -> BTreeMap<String, Arc<[InstanceId]>> {
+    let mut by_worker: BTreeMap<&String, Vec<InstanceId>> = BTreeMap::new();
+    for (instance, worker) in placement {
+        by_worker.entry(worker).or_default().push(instance.clone());
+    }
+    let shared = |(worker, instances): (&String, Vec<_>)| (worker.clone(), instances.into());
+    by_worker.into_iter().map(shared).collect()
 }
 
 struct Table<'a> {

@@ -6,6 +6,7 @@
 //! was durable before: `highest` is a reserve, so that a completed cut needs no entry beside its
 //! manifest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -70,7 +71,8 @@ pub struct Record {
     /// No registration ever had a higher worker epoch.
     pub worker_epochs: u64,
     /// Where each instance runs; empty before the first start.
-    pub placement: Vec<(InstanceId, String)>,
+    #[serde(with = "crate::shared")]
+    pub placement: Arc<[(InstanceId, String)]>,
     /// The processes that run them: the next term may not let others in before these are dead.
     pub claims: Vec<Claim>,
     /// Some sink committed, or was about to, what it can't take back.

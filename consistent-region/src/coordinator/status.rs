@@ -1,5 +1,6 @@
 //! What can be seen of a region: its state now, and what happens to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,8 @@ pub struct WorkerStatus {
     /// Its address; empty inside one process.
     pub address: String,
     /// What it runs.
-    pub instances: Vec<InstanceId>,
+    #[serde(with = "crate::shared")]
+    pub instances: Arc<[InstanceId]>,
 }
 
 /// Something that happened to a region.

@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use crate::graph::spec::Erased;
 use crate::manifest::ObjectRecord;
-use crate::protocol::{InstanceId, InstanceTimings, Stamp};
+use crate::protocol::{InstanceTimings, Stamp};
 use crate::state::SavedObject;
 
 /// Orders that wait for an instance; one that leaves so many untaken has failed.
@@ -88,8 +88,8 @@ impl Restore {
 /// What happened at an instance.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Report {
-    pub(crate) instance: InstanceId,
-    /// Counts the starts of instances at this worker: tells an instance from its predecessor.
+    /// Counts the starts of instances at this worker: names the instance, and tells it from its
+    /// predecessor.
     pub(crate) launch: u64,
     /// The round it is about; its term is that of the last reset.
     pub(crate) stamp: Stamp,
@@ -99,7 +99,9 @@ pub(crate) struct Report {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum InstanceEvent {
     /// Drained and prepared.
-    Prepared { last: bool },
+    Prepared,
+    /// Drained and prepared, and there is nothing to write for the cut; nothing is owed for the one before.
+    NothingToWrite { timings: Box<InstanceTimings> },
     /// State and output of the cut are durable.
     Durable {
         object: Option<ObjectRecord>,
@@ -139,17 +141,14 @@ pub(crate) struct StagedToken {
 /// reports, and wishes are sent once until they are granted.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter {
-    pub(crate) instance: InstanceId,
     pub(crate) launch: u64,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
 }
 
 impl Reporter {
     pub(crate) fn report(&self, stamp: Stamp, event: InstanceEvent) {
-        let instance = self.instance.clone();
         // A worker that is gone wants no reports.
         let _ = self.reports.send(Report {
-            instance,
             launch: self.launch,
             stamp,
             event,

@@ -89,11 +89,7 @@ pub(crate) fn launch<A: Operator>(
     } = request;
     place.lease = place.lease.share();
     let lease = place.lease.clone();
-    let reporter = Reporter {
-        instance: instance.clone(),
-        launch,
-        reports,
-    };
+    let reporter = Reporter { launch, reports };
     let cut_wanted = Arc::new(AtomicBool::new(false));
     let gate = Arc::new(Gate::new(GateState::default()));
     let region = RegionHandle {

@@ -284,10 +284,7 @@ impl<A: Operator> Pump<A> {
             Control::Checkpointed {
                 seq,
                 oldest_retained,
-            } => {
-                self.begin_commit(actor, seq, oldest_retained);
-                Turn::Again
-            }
+            } => self.begin_commit(actor, seq, oldest_retained),
         }
     }
 

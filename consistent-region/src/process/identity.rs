@@ -39,6 +39,13 @@ impl ProcessIdentity {
         })
     }
 
+    /// Needs no look at `/proc`: a worker beside its coordinator is asked about many times a second.
+    fn is_this_process(&self) -> bool {
+        static STARTED: OnceLock<Option<u64>> = OnceLock::new();
+        let started = || Stat::read(std::process::id()).map(|stat| stat.started);
+        self.pid == std::process::id() && *STARTED.get_or_init(started) == Some(self.started)
+    }
+
     /// Whether it is, or was, a process of this boot of this host.
     #[must_use]
     pub fn is_of_this_host(&self) -> bool {
@@ -49,7 +56,7 @@ impl ProcessIdentity {
     /// and in doubt it lives.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        if this_host() != Some(&self.host) {
+        if this_host() != Some(&self.host) || self.is_this_process() {
             return false;
         }
         match fs::read_to_string(stat_path(self.pid)) {

@@ -16,7 +16,7 @@ use crate::graph::Region;
 use crate::graph::topology::{OperatorNode, Role};
 use crate::link::local::WorkerInbox;
 use crate::link::{CoordinatorLink, LinkError};
-use crate::operator::control::{Control, Report, Reset, Restore};
+use crate::operator::control::{Control, Report, Reset};
 use crate::operator::{InstanceHandle, Launch, Operator, Place};
 use crate::process::ProcessIdentity;
 use crate::protocol::{InstanceId, Placement, Stamp};
@@ -26,7 +26,7 @@ use super::config::WorkerConfig;
 use super::feed::Feed;
 use super::handle::{GetOperator, GetStatus, Stop, WorkerEnd, WorkerHandle, WorkerStatus};
 use super::lease::{Lease, since_boot};
-use super::machine::{Action, Event, Machine, OperatorFacts, Setup};
+use super::machine::{Action, Event, Machine, OperatorFacts, Restoring, Setup};
 #[cfg(feature = "remote")]
 use super::remote;
 use super::shown::WorkerSource;
@@ -45,12 +45,19 @@ pub struct RegionWorker {
     pub(super) leaving: FuturesUnordered<BoxFuture<'static, Option<String>>>,
     #[cfg(feature = "remote")]
     border: Option<remote::Border>,
-    instances: HashMap<InstanceId, InstanceHandle>,
+    /// By the number of their launch.
+    instances: HashMap<u64, Instance>,
     reports: mpsc::UnboundedSender<Report>,
     launched: usize,
     ended: Option<oneshot::Sender<WorkerEnd>>,
     /// In the registry as long as the actor lives.
     shown: Arc<WorkerSource>,
+}
+
+/// What runs here.
+struct Instance {
+    id: InstanceId,
+    handle: InstanceHandle,
 }
 
 impl fmt::Debug for RegionWorker {
@@ -238,8 +245,8 @@ impl RegionWorker {
                 launch,
                 stamp,
             } => self.launch(instance, launch, stamp),
-            Action::Stop { instance } => {
-                self.instances.remove(&instance);
+            Action::Stop { launch } => {
+                self.instances.remove(&launch);
             }
             Action::Reset {
                 stamp,
@@ -249,7 +256,7 @@ impl RegionWorker {
                 self.reset(stamp, &placement, restores);
             }
             Action::Drain {
-                instance,
+                launch,
                 stamp,
                 last,
                 completed,
@@ -259,20 +266,20 @@ impl RegionWorker {
                     last,
                     completed,
                 };
-                self.control(&instance, drain);
+                self.control(launch, drain);
             }
-            Action::Resume { instance, seq } => self.control(&instance, Control::Resume { seq }),
-            Action::Hold { instance, held } => self.control(&instance, Control::Hold { held }),
-            Action::Abandoned { instance, seq } => {
-                self.control(&instance, Control::Abandoned { seq });
+            Action::Resume { launch, seq } => self.control(launch, Control::Resume { seq }),
+            Action::Hold { launch, held } => self.control(launch, Control::Hold { held }),
+            Action::Abandoned { launch, seq } => {
+                self.control(launch, Control::Abandoned { seq });
             }
             Action::Checkpointed {
-                instance,
+                launch,
                 seq,
                 oldest_retained,
             } => {
                 self.control(
-                    &instance,
+                    launch,
                     Control::Checkpointed {
                         seq,
                         oldest_retained,
@@ -309,7 +316,7 @@ impl RegionWorker {
             .iter()
             .position(|o| o.name == instance.operator)
         else {
-            return self.event(Event::Deaf(instance));
+            return self.event(Event::Deaf { launch });
         };
         let arbiter = match self.config.arbiters.len() {
             0 => None,
@@ -326,11 +333,12 @@ impl RegionWorker {
             store: Arc::clone(&self.store),
             reports: self.reports.clone(),
         });
-        self.instances.insert(instance, handle);
+        let id = instance;
+        self.instances.insert(launch, Instance { id, handle });
     }
 
-    fn reset(&mut self, stamp: Stamp, placement: &Placement, restores: Vec<(InstanceId, Restore)>) {
-        let mine: Vec<InstanceId> = restores.iter().map(|(id, _)| id.clone()).collect();
+    fn reset(&mut self, stamp: Stamp, placement: &Placement, restores: Vec<Restoring>) {
+        let mine: Vec<InstanceId> = restores.iter().map(|one| one.instance.clone()).collect();
         let mut wiring = match wire(&self.region, placement, &mine) {
             Ok(wiring) => wiring,
             Err(error) => {
@@ -338,7 +346,12 @@ impl RegionWorker {
             }
         };
         self.open_streams(stamp, &mut wiring);
-        for (instance, restore) in restores {
+        for Restoring {
+            launch,
+            instance,
+            restore,
+        } in restores
+        {
             let ends = wiring.ends.remove(&instance).unwrap_or_default();
             let reset = Reset {
                 stamp,
@@ -348,7 +361,7 @@ impl RegionWorker {
                 routes: ends.routes,
                 restore,
             };
-            self.control(&instance, Control::Reset(Box::new(reset)));
+            self.control(launch, Control::Reset(Box::new(reset)));
         }
     }
 
@@ -377,13 +390,13 @@ impl RegionWorker {
         self.event(Event::StreamBroken { attempt, reason });
     }
 
-    fn control(&mut self, instance: &InstanceId, control: Control) {
+    fn control(&mut self, launch: u64, control: Control) {
         let taken = self
             .instances
-            .get(instance)
-            .is_some_and(|handle| handle.control(control));
+            .get(&launch)
+            .is_some_and(|instance| instance.handle.control(control));
         if !taken {
-            self.event(Event::Deaf(instance.clone()));
+            self.event(Event::Deaf { launch });
         }
     }
 
@@ -434,7 +447,8 @@ impl Handler<GetStatus> for RegionWorker {
     type Result = WorkerStatus;
 
     fn handle(&mut self, _: GetStatus, _: &mut Context<Self>) -> WorkerStatus {
-        let mut instances: Vec<_> = self.instances.keys().cloned().collect();
+        let instances = self.instances.values();
+        let mut instances: Vec<_> = instances.map(|instance| instance.id.clone()).collect();
         instances.sort();
         WorkerStatus {
             stamp: self.machine.stamp(),
@@ -455,7 +469,8 @@ impl<A: Operator> Handler<GetOperator<A>> for RegionWorker {
         GetOperator(instance, _): GetOperator<A>,
         _: &mut Context<Self>,
     ) -> Self::Result {
-        self.instances.get(&instance)?.address()
+        let mut instances = self.instances.values();
+        instances.find(|one| one.id == instance)?.handle.address()
     }
 }
 

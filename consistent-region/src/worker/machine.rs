@@ -1,7 +1,8 @@
 //! The worker's side of the region's protocol: pure, driven by events, answered with actions.
 //!
 //! Times are since the machine's boot. The shell answers every request that an action asks for
-//! with one event, also when it timed out.
+//! with one event, also when it timed out. Instances go by the number of their launch: every one of them
+//! speaks several times in each cut, and names are compared slowly.
 //!
 //! Rooms: `registration` (lease, heartbeats, progress), `leaving`, `orders`, `shares` (what of a cut
 //! an instance is given), `pause` (of start operators), `reports`, `view` (what is shown of it).
@@ -17,6 +18,7 @@ mod tests;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -85,7 +87,9 @@ pub(crate) enum Event {
     Notice(Notice),
     Report(Report),
     /// An instance does not take its orders.
-    Deaf(InstanceId),
+    Deaf {
+        launch: u64,
+    },
     /// The worker is to stop.
     Stop,
     /// The coordinator has taken note that it does, or has not answered.
@@ -116,35 +120,35 @@ pub(crate) enum Action {
         stamp: Stamp,
     },
     Stop {
-        instance: InstanceId,
+        launch: u64,
     },
     /// Wire the streams and reset every instance.
     Reset {
         stamp: Stamp,
         placement: Placement,
-        restores: Vec<(InstanceId, Restore)>,
+        restores: Vec<Restoring>,
     },
     Drain {
-        instance: InstanceId,
+        launch: u64,
         stamp: Stamp,
         last: bool,
         completed: u64,
     },
     Resume {
-        instance: InstanceId,
+        launch: u64,
         seq: u64,
     },
     Abandoned {
-        instance: InstanceId,
+        launch: u64,
         seq: u64,
     },
     /// A start operator takes nothing in while it is held.
     Hold {
-        instance: InstanceId,
+        launch: u64,
         held: bool,
     },
     Checkpointed {
-        instance: InstanceId,
+        launch: u64,
         seq: u64,
         oldest_retained: u64,
     },
@@ -152,6 +156,14 @@ pub(crate) enum Action {
     Finish(WorkerEnd),
     /// Tell the coordinator, with what has no successor; answered by [`Event::LeaveAnswered`].
     Leave(Progress),
+}
+
+/// What an instance is set to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Restoring {
+    pub(crate) launch: u64,
+    pub(crate) instance: InstanceId,
+    pub(crate) restore: Restore,
 }
 
 /// Messages that were dropped because they were out of date (S3, issue 7).
@@ -194,7 +206,8 @@ struct Telling {
 
 #[derive(Debug)]
 struct Slot {
-    launch: u64,
+    instance: Arc<InstanceId>,
+    facts: OperatorFacts,
     alive: bool,
     /// It has answered the last reset, if only with an error.
     answered: bool,
@@ -219,15 +232,16 @@ pub(crate) struct Machine {
     progress_at: Duration,
     stamp: Stamp,
     completed: u64,
-    slots: BTreeMap<InstanceId, Slot>,
+    /// The instances, by the number of their launch.
+    slots: BTreeMap<u64, Slot>,
     launches: u64,
     /// Who has not reached the restore point; `None` when no reset is under way.
-    resetting: Option<BTreeSet<InstanceId>>,
+    resetting: Option<BTreeSet<u64>>,
     round: Option<Round>,
-    committing: Option<(u64, BTreeSet<InstanceId>)>,
+    committing: Option<(u64, BTreeSet<u64>)>,
     /// Something failed since the last reset.
     failed: bool,
-    ended: BTreeSet<InstanceId>,
+    ended: BTreeSet<u64>,
     cut_wanted: bool,
     /// Start operators are held: the coordinator said so.
     sources_paused: bool,
@@ -308,7 +322,7 @@ impl Machine {
             Event::ProgressAnswered(answer) => self.progress_answered(now, answer),
             Event::Notice(notice) => self.notice(now, notice),
             Event::Report(report) => self.report(report),
-            Event::Deaf(instance) => self.deaf(instance),
+            Event::Deaf { launch } => self.deaf(launch),
             Event::Stop => self.stop(),
             Event::LeaveAnswered => self.left(),
             Event::StreamBroken { attempt, reason } => {

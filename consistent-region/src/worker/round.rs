@@ -6,24 +6,24 @@ use crate::manifest::{CommitToken, ObjectRecord};
 use crate::operator::control::StagedToken;
 use crate::protocol::{InstanceId, InstanceTimings, ProgressEvent};
 
-/// Collects the instances' results until there is something to tell the coordinator.
+/// Collects the instances' results until there is something to tell the coordinator. Instances go by the
+/// number of their launch.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) seq: u64,
-    unprepared: BTreeSet<InstanceId>,
-    unwritten: BTreeSet<InstanceId>,
+    unprepared: BTreeSet<u64>,
+    unwritten: BTreeSet<u64>,
     objects: Vec<ObjectRecord>,
     tokens: Vec<CommitToken>,
     timings: Vec<InstanceTimings>,
 }
 
 impl Round {
-    pub(crate) fn new(seq: u64, instances: impl Iterator<Item = InstanceId>) -> Self {
-        let unprepared: BTreeSet<_> = instances.collect();
+    pub(crate) fn new(seq: u64, instances: BTreeSet<u64>) -> Self {
         Self {
             seq,
-            unwritten: unprepared.clone(),
-            unprepared,
+            unwritten: instances.clone(),
+            unprepared: instances,
             objects: Vec::new(),
             tokens: Vec::new(),
             timings: Vec::new(),
@@ -31,20 +31,21 @@ impl Round {
     }
 
     /// An instance has drained and prepared; the event when it was the last one.
-    pub(crate) fn prepared(&mut self, instance: &InstanceId) -> Option<ProgressEvent> {
-        let last = self.unprepared.remove(instance) && self.unprepared.is_empty();
+    pub(crate) fn prepared(&mut self, launch: u64) -> Option<ProgressEvent> {
+        let last = self.unprepared.remove(&launch) && self.unprepared.is_empty();
         last.then_some(ProgressEvent::BlockingCheckpointDone)
     }
 
     /// An instance's checkpoint is durable; the event when it was the last one.
     pub(crate) fn durable(
         &mut self,
+        launch: u64,
         instance: &InstanceId,
         object: Option<ObjectRecord>,
         token: Option<StagedToken>,
         timings: InstanceTimings,
     ) -> Option<ProgressEvent> {
-        if !self.unwritten.remove(instance) {
+        if !self.unwritten.remove(&launch) {
             return None;
         }
         self.objects.extend(object);

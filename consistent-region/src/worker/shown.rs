@@ -113,8 +113,10 @@ fn judged(view: &View, lease: Duration) -> (&'static str, Level) {
 fn instances(view: &View) -> StatusTable {
     let columns = [("instance", Unit::None), ("state", Unit::None)];
     let table = StatusTable::new("instances", columns);
-    view.instances
-        .iter()
+    let mut instances: Vec<_> = view.instances.iter().collect();
+    instances.sort_by(|(one, _), (other, _)| one.cmp(other));
+    instances
+        .into_iter()
         .fold(table, |table, (instance, state)| {
             let state = match state {
                 InstanceState::Resetting => "resets",

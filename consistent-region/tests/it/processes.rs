@@ -195,7 +195,9 @@ impl Cluster {
     fn on(&self, name: &str) -> Vec<String> {
         let status = self.status();
         let worker = status.workers.iter().find(|worker| worker.worker == name);
-        let instances = worker.into_iter().flat_map(|worker| &worker.instances);
+        let instances = worker
+            .into_iter()
+            .flat_map(|worker| worker.instances.iter());
         instances.map(ToString::to_string).collect()
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn overview(to: &mut dyn Write, overview: &Overview, objects: bool) -
         "resets     {} in all, {} since the last cut of {} that are allowed",
         record.attempt, record.consecutive_resets, record.allowed_resets
     )?;
-    for (instance, worker) in &record.placement {
+    for (instance, worker) in record.placement.iter() {
         writeln!(to, "placed     {instance} on {worker}")?;
     }
     writeln!(

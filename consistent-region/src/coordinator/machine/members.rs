@@ -358,16 +358,16 @@ impl Machine {
 
     /// Instances that do not run: without a place, or on a worker that is gone.
     pub(super) fn waiting(&self) -> Vec<InstanceId> {
-        if let (State::Started { .. } | State::Unhealthy { .. }, Err(waiting)) =
-            (&self.state, self.new_placement())
+        if let State::Started { .. } | State::Unhealthy { .. } = &self.state
+            && let Err(waiting) = self.new_placement()
         {
             return waiting;
         }
-        let placement = self.record.placement.iter();
-        placement
-            .filter(|(_, worker)| self.members.get(worker).is_none())
-            .map(|(instance, _)| instance.clone())
-            .collect()
+        let gone = |(worker, _): &(&String, _)| self.members.get(worker).is_none();
+        let waiting = self.placed.iter().filter(gone);
+        let mut waiting: Vec<_> = waiting.flat_map(|(_, it)| it.iter().cloned()).collect();
+        waiting.sort();
+        waiting
     }
 
     /// The placement as workers need it.
@@ -406,12 +406,7 @@ impl Machine {
         let record = &self.record;
         let mut theirs = standing.instances.clone();
         theirs.sort();
-        let mut ours: Vec<InstanceId> = record
-            .placement
-            .iter()
-            .filter(|(_, on)| on == worker)
-            .map(|(instance, _)| instance.clone())
-            .collect();
+        let mut ours = self.placed.get(worker).map_or(Vec::new(), |it| it.to_vec());
         ours.sort();
         standing.stamp.attempt == record.attempt
             && standing.stamp.seq == record.next_cut

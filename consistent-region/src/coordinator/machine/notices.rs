@@ -74,14 +74,10 @@ impl Machine {
     }
 
     pub(super) fn participants(&self) -> BTreeSet<String> {
-        self.record
-            .placement
-            .iter()
-            .map(|(_, worker)| worker.clone())
-            .collect()
+        self.placed.keys().cloned().collect()
     }
 
     pub(super) fn participates(&self, worker: &str) -> bool {
-        self.record.placement.iter().any(|(_, on)| on == worker)
+        self.placed.contains_key(worker)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Action, Machine, Moment, State};
 use crate::coordinator::event::{Choice, CommandRefused};
 use crate::coordinator::members::Member;
+use crate::coordinator::placement::by_worker;
 use crate::coordinator::record::Claim;
 use crate::coordinator::status::RegionEvent;
 use crate::manifest::{Manifest, RestorePoint};
@@ -178,7 +179,8 @@ impl Machine {
             }
         };
         let first_start = self.record.placement.is_empty() && restore.is_none();
-        self.record.placement = placement;
+        self.placed = by_worker(&placement);
+        self.record.placement = placement.into();
         self.record.claims = self.claims();
         let savepoint = self.wishes.restore.clone().unwrap_or_default();
         let taken_up = match manifest {

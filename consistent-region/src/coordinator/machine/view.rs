@@ -3,7 +3,6 @@
 use super::{Machine, State};
 use crate::coordinator::status::{RegionState, RegionStatus, WorkerStatus};
 use crate::process::ProcessIdentity;
-use crate::protocol::InstanceId;
 
 impl Machine {
     pub(crate) fn state_now(&self) -> RegionState {
@@ -30,18 +29,11 @@ impl Machine {
     }
 
     pub(crate) fn status(&self) -> RegionStatus {
-        let instances_of = |worker: &str| -> Vec<InstanceId> {
-            let placement = self.record.placement.iter();
-            placement
-                .filter(|(_, on)| on == worker)
-                .map(|(instance, _)| instance.clone())
-                .collect()
-        };
         let worker = |(name, member): (&str, &crate::coordinator::members::Member)| WorkerStatus {
             worker: name.to_owned(),
             worker_epoch: member.worker_epoch,
             address: member.address.clone(),
-            instances: instances_of(name),
+            instances: self.placed.get(name).cloned().unwrap_or_default(),
         };
         RegionStatus {
             region: self.settings.region.clone(),

@@ -40,11 +40,11 @@ fn topology() -> Topology {
 
 /// Two workers: one runs the source and one instance of the totals, the other the other one.
 fn status(state: RegionState) -> RegionStatus {
-    let worker = |name: &str, instances| WorkerStatus {
+    let worker = |name: &str, instances: Vec<InstanceId>| WorkerStatus {
         worker: name.to_owned(),
         worker_epoch: 1,
         address: String::new(),
-        instances,
+        instances: instances.into(),
     };
     RegionStatus {
         region: "orders".to_owned(),

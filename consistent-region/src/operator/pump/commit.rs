@@ -7,26 +7,23 @@ use crate::operator::{Operator, OperatorError};
 use super::{Done, Fault, Pump, Turn, guarded};
 
 impl<A: Operator> Pump<A> {
-    pub(super) fn begin_commit(&mut self, actor: &mut A, seq: u64, oldest_retained: u64) {
-        let stamp = self.stamp;
-        let done = move |result| Done::Committed {
-            stamp,
-            seq,
-            oldest_retained,
-            result,
-        };
+    pub(super) fn begin_commit(&mut self, actor: &mut A, seq: u64, oldest_retained: u64) -> Turn {
         let staged = self.staged.take_if(|(staged, _)| *staged == seq);
-        match (staged, actor.committer()) {
-            (Some((_, staged)), Some(committer)) => {
-                self.committing = Some(seq);
-                let context = self.context.clone();
-                self.run(
-                    move || jobs::commit(&context, &*committer, seq, &staged.token),
-                    done,
-                );
-            }
-            _ => self.jobs.push(Box::pin(std::future::ready(done(Ok(()))))),
-        }
+        let (Some((_, staged)), Some(committer)) = (staged, actor.committer()) else {
+            return self.committed(actor, seq, oldest_retained, Ok(()));
+        };
+        self.committing = Some(seq);
+        let (context, stamp) = (self.context.clone(), self.stamp);
+        self.run(
+            move || jobs::commit(&context, &*committer, seq, &staged.token),
+            move |result| Done::Committed {
+                stamp,
+                seq,
+                oldest_retained,
+                result,
+            },
+        );
+        Turn::Again
     }
 
     pub(super) fn committed(

@@ -98,8 +98,23 @@ impl<A: Operator> Pump<A> {
             prepare,
             queued,
         };
-        self.report(InstanceEvent::Prepared { last: marker.last });
+        let nothing = prepared.state.is_none() && prepared.stage.is_none();
+        if nothing && !self.owes_commit() {
+            let timings = Box::new(timings);
+            self.report(InstanceEvent::NothingToWrite { timings });
+            return Turn::Again;
+        }
+        self.report(InstanceEvent::Prepared);
         let stamp = self.stamp;
+        if nothing {
+            let (object, token) = (None, None);
+            let durable = Durable {
+                object,
+                token,
+                timings,
+            };
+            return self.durable(stamp, Ok(Box::new(durable)));
+        }
         let (context, store) = (self.context.clone(), Arc::clone(&self.store));
         let label = StateLabel {
             state_type: A::STATE_TYPE,
@@ -109,14 +124,6 @@ impl<A: Operator> Pump<A> {
         let takes_back = actor
             .committer()
             .is_some_and(|committer| committer.can_take_back());
-        if prepared.state.is_none() && prepared.stage.is_none() {
-            let durable = Durable {
-                object: None,
-                token: None,
-                timings,
-            };
-            return self.durable(stamp, Ok(Box::new(durable)));
-        }
         self.run(
             move || {
                 let (context, store) = (&context, &*store);

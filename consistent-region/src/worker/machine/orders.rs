@@ -1,13 +1,16 @@
 //! What the coordinator tells the worker to do.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::manifest::RestorePoint;
 use crate::operator::control::Restore;
 use crate::protocol::{InstanceId, Notice, Order, Placement, ProgressEvent, Stamp};
 
-use super::{ACKNOWLEDGE_AFTER, Action, Machine, OperatorFacts, Registration, Slot, shares};
+use super::{
+    ACKNOWLEDGE_AFTER, Action, Machine, OperatorFacts, Registration, Restoring, Slot, shares,
+};
 use crate::state::Rescale;
 use crate::worker::WorkerEnd;
 
@@ -52,9 +55,9 @@ impl Machine {
                 self.stamp = stamp;
                 self.cut_wanted = false;
                 self.begin_round(stamp.seq);
-                for instance in self.instances_that(|facts| facts.start) {
+                for launch in self.instances_that(|facts| facts.start) {
                     self.actions.push(Action::Drain {
-                        instance,
+                        launch,
                         stamp,
                         last,
                         completed,
@@ -74,14 +77,14 @@ impl Machine {
             Order::Resume => {
                 self.stamp = stamp;
                 let seq = stamp.seq;
-                for instance in self.instances_that(|facts| facts.start || facts.permits) {
-                    self.actions.push(Action::Resume { instance, seq });
+                for launch in self.instances_that(|facts| facts.start || facts.permits) {
+                    self.actions.push(Action::Resume { launch, seq });
                 }
             }
             Order::Abandoned { seq } => {
                 self.round.take_if(|round| round.seq <= seq);
-                for instance in self.members() {
-                    self.actions.push(Action::Abandoned { instance, seq });
+                for launch in self.members() {
+                    self.actions.push(Action::Abandoned { launch, seq });
                 }
             }
             Order::Checkpointed {
@@ -91,14 +94,13 @@ impl Machine {
                 self.round.take_if(|round| round.seq <= seq);
                 self.completed = self.completed.max(seq);
                 let members = self.members();
-                self.committing = Some((seq, members.iter().cloned().collect()));
-                for instance in members {
-                    self.actions.push(Action::Checkpointed {
-                        instance,
-                        seq,
-                        oldest_retained,
-                    });
-                }
+                let order = |&launch: &u64| Action::Checkpointed {
+                    launch,
+                    seq,
+                    oldest_retained,
+                };
+                self.actions.extend(members.iter().map(order));
+                self.committing = Some((seq, members));
                 self.committed(seq, None);
             }
             Order::ResetFailed { reason } => {
@@ -110,14 +112,13 @@ impl Machine {
     }
 
     /// The instances that take part in cuts.
-    pub(super) fn members(&self) -> Vec<InstanceId> {
+    pub(super) fn members(&self) -> BTreeSet<u64> {
         self.instances_that(|facts| !facts.autonomous)
     }
 
-    pub(super) fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> Vec<InstanceId> {
-        let operators = &self.setup.operators;
-        let wanted = |id: &&InstanceId| operators.get(&id.operator).is_some_and(&are);
-        self.slots.keys().filter(wanted).cloned().collect()
+    pub(super) fn instances_that(&self, are: impl Fn(&OperatorFacts) -> bool) -> BTreeSet<u64> {
+        let wanted = self.slots.iter().filter(|(_, slot)| are(&slot.facts));
+        wanted.map(|(&launch, _)| launch).collect()
     }
 
     pub(super) fn reset(
@@ -139,39 +140,29 @@ impl Machine {
             self.resetting = None;
             return self.fail(None, fault, true);
         }
-        let mine = self.mine(&placement);
-        self.settle(stamp, &mine);
-        self.resetting = Some(mine.clone());
-        let restores = mine
-            .into_iter()
-            .map(|instance| {
-                let restore = match self.is_autonomous(&instance) {
-                    true => Restore::Keep,
-                    false => {
-                        let facts = self.setup.operators.get(&instance.operator);
-                        let width = facts.map_or(1, |facts| facts.width);
-                        let rescale = facts.map_or(Rescale::Refused, |facts| facts.rescale);
-                        match restore.as_ref() {
-                            Some(point) => shares::of_cut(&instance, width, rescale, point),
-                            None if first_start => Restore::First,
-                            None => Restore::Initial,
-                        }
-                    }
-                };
-                (instance, restore)
-            })
-            .collect();
+        self.settle(stamp, self.mine(&placement));
+        self.resetting = Some(self.slots.keys().copied().collect());
+        let restoring = |(&launch, slot): (&u64, &Slot)| {
+            let (instance, facts) = (&*slot.instance, &slot.facts);
+            let restore = match restore.as_ref() {
+                _ if facts.autonomous => Restore::Keep,
+                Some(point) => shares::of_cut(instance, facts.width, facts.rescale, point),
+                None if first_start => Restore::First,
+                None => Restore::Initial,
+            };
+            Restoring {
+                launch,
+                instance: instance.clone(),
+                restore,
+            }
+        };
+        let restores = self.slots.iter().map(restoring).collect();
         self.actions.push(Action::Reset {
             stamp,
             placement,
             restores,
         });
         self.reset_done();
-    }
-
-    fn is_autonomous(&self, instance: &InstanceId) -> bool {
-        let facts = self.setup.operators.get(&instance.operator);
-        facts.is_some_and(|facts| facts.autonomous)
     }
 
     /// What no reset could cure, found before any operator is touched (S30, issue 7).
@@ -244,35 +235,41 @@ impl Machine {
 
     /// Keeps the instances that are healthy, ends those that are not or are placed elsewhere now,
     /// starts those that are missing.
-    pub(super) fn settle(&mut self, stamp: Stamp, mine: &BTreeSet<InstanceId>) {
-        let unfit = |(id, slot): (&InstanceId, &Slot)| {
-            (!mine.contains(id) || !slot.alive || !slot.answered).then(|| id.clone())
-        };
-        let gone: Vec<InstanceId> = self.slots.iter().filter_map(unfit).collect();
-        for instance in gone {
-            self.slots.remove(&instance);
-            self.actions.push(Action::Stop { instance });
-        }
-        for slot in self.slots.values_mut() {
+    pub(super) fn settle(&mut self, stamp: Stamp, mut mine: BTreeSet<InstanceId>) {
+        let actions = &mut self.actions;
+        self.slots.retain(|&launch, slot| {
+            // What is kept is not launched.
+            let kept = slot.alive && slot.answered && mine.remove(&*slot.instance);
             slot.answered = false;
-        }
-        for instance in mine {
-            if !self.slots.contains_key(instance) {
-                self.launches += 1;
-                let launch = self.launches;
-                let slot = Slot {
-                    launch,
-                    alive: true,
-                    answered: false,
-                };
-                self.slots.insert(instance.clone(), slot);
-                self.actions.push(Action::Launch {
-                    instance: instance.clone(),
-                    launch,
-                    stamp,
-                });
-                self.hold_launched(instance);
+            if !kept {
+                actions.push(Action::Stop { launch });
             }
+            kept
+        });
+        for instance in mine {
+            self.launch(stamp, instance);
         }
+    }
+
+    fn launch(&mut self, stamp: Stamp, instance: InstanceId) {
+        // That the graph has it was looked at before.
+        let Some(facts) = self.setup.operators.get(&instance.operator).cloned() else {
+            return;
+        };
+        self.launches += 1;
+        let launch = self.launches;
+        let slot = Slot {
+            instance: Arc::new(instance.clone()),
+            facts,
+            alive: true,
+            answered: false,
+        };
+        self.slots.insert(launch, slot);
+        self.actions.push(Action::Launch {
+            instance,
+            launch,
+            stamp,
+        });
+        self.hold_launched(launch);
     }
 }

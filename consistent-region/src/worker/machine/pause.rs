@@ -1,9 +1,7 @@
 //! Whether start operators take anything in: a state of the region that the coordinator tells with each
 //! registration and heartbeat.
 
-use crate::protocol::InstanceId;
-
-use super::{Action, Machine, OperatorFacts};
+use super::{Action, Machine, OperatorFacts, Slot};
 
 impl Machine {
     pub(crate) fn sources_paused(&self) -> bool {
@@ -16,23 +14,26 @@ impl Machine {
             return;
         }
         self.sources_paused = paused;
-        for instance in self.instances_that(is_source) {
+        for launch in self.instances_that(is_source) {
             let held = paused;
-            self.actions.push(Action::Hold { instance, held });
+            self.actions.push(Action::Hold { launch, held });
         }
     }
 
     /// An instance that is launched into a pause keeps to it.
-    pub(super) fn hold_launched(&mut self, instance: &InstanceId) {
-        if self.is_held(instance) {
-            let (instance, held) = (instance.clone(), true);
-            self.actions.push(Action::Hold { instance, held });
+    pub(super) fn hold_launched(&mut self, launch: u64) {
+        if self
+            .slots
+            .get(&launch)
+            .is_some_and(|slot| self.is_held(slot))
+        {
+            let held = true;
+            self.actions.push(Action::Hold { launch, held });
         }
     }
 
-    pub(super) fn is_held(&self, instance: &InstanceId) -> bool {
-        let facts = self.setup.operators.get(&instance.operator);
-        self.sources_paused && facts.is_some_and(is_source)
+    pub(super) fn is_held(&self, slot: &Slot) -> bool {
+        self.sources_paused && is_source(&slot.facts)
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::link::LinkError;
 use crate::protocol::{
-    Heartbeat, HeartbeatAnswer, Progress, ProgressEvent, Refusal, Register, Registered, Stamp,
-    Standing,
+    Heartbeat, HeartbeatAnswer, InstanceId, Progress, ProgressEvent, Refusal, Register, Registered,
+    Stamp, Standing,
 };
 
 use crate::worker::WorkerEnd;
@@ -135,10 +135,15 @@ impl Machine {
         quiet.then(|| Standing {
             stamp: self.stamp,
             completed: self.completed,
-            instances: self.slots.keys().cloned().collect(),
-            ended: self.ended.iter().cloned().collect(),
+            instances: self.names(self.slots.keys()),
+            ended: self.names(self.ended.iter()),
             cut_wanted: self.cut_wanted,
         })
+    }
+
+    fn names<'a>(&self, launches: impl Iterator<Item = &'a u64>) -> Vec<InstanceId> {
+        let slots = launches.filter_map(|launch| self.slots.get(launch));
+        slots.map(|slot| (*slot.instance).clone()).collect()
     }
 
     pub(super) fn register_answered(

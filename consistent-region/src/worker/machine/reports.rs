@@ -1,6 +1,7 @@
 //! What the worker's instances report, and what the coordinator learns of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::operator::control::{InstanceEvent, Report};
 use crate::protocol::{InstanceId, ProgressEvent, Stamp};
@@ -11,17 +12,12 @@ use super::Machine;
 impl Machine {
     pub(super) fn report(&mut self, report: Report) {
         let Report {
-            instance,
             launch,
             stamp,
             event,
         } = report;
         let attempt = self.stamp.attempt;
-        let slot = self
-            .slots
-            .get_mut(&instance)
-            .filter(|slot| slot.launch == launch);
-        let Some(slot) = slot else {
+        let Some(slot) = self.slots.get_mut(&launch) else {
             self.dropped.stale_reports += 1;
             return;
         };
@@ -40,7 +36,7 @@ impl Machine {
             InstanceEvent::ResetDone => {
                 slot.answered = true;
                 if let Some(waiting) = &mut self.resetting {
-                    waiting.remove(&instance);
+                    waiting.remove(&launch);
                 }
                 self.reset_done();
             }
@@ -48,13 +44,15 @@ impl Machine {
                 reason, permanent, ..
             } => {
                 slot.answered = true;
+                let instance = (*slot.instance).clone();
                 self.fail(Some(instance), reason, permanent);
             }
-            InstanceEvent::Prepared { .. } => {
-                self.begin_round(stamp.seq);
-                let done = self
-                    .round_at(stamp.seq)
-                    .and_then(|round| round.prepared(&instance));
+            InstanceEvent::Prepared => self.prepared(launch, stamp.seq),
+            InstanceEvent::NothingToWrite { timings } => {
+                let instance = Arc::clone(&slot.instance);
+                self.prepared(launch, stamp.seq);
+                let round = self.round_at(stamp.seq);
+                let done = round.and_then(|r| r.durable(launch, &instance, None, None, *timings));
                 self.tell_of_round(stamp.seq, done);
             }
             InstanceEvent::Durable {
@@ -62,32 +60,35 @@ impl Machine {
                 token,
                 timings,
             } => {
+                // Only what is prepared may begin a round: a cut that was given up stays so.
+                let instance = Arc::clone(&slot.instance);
                 let round = self.round_at(stamp.seq);
-                let done = round.and_then(|r| r.durable(&instance, object, token, *timings));
+                let done =
+                    round.and_then(|r| r.durable(launch, &instance, object, token, *timings));
                 self.tell_of_round(stamp.seq, done);
             }
             InstanceEvent::CutFailed { reason } => {
+                let instance = (*slot.instance).clone();
                 if self.round_at(stamp.seq).is_some() {
                     let event = ProgressEvent::CutFailed { instance, reason };
                     self.tell_of_round(stamp.seq, Some(event));
                 }
             }
-            InstanceEvent::Committed { seq } => self.committed(seq, Some(&instance)),
+            InstanceEvent::Committed { seq } => self.committed(seq, Some(launch)),
             InstanceEvent::Ended => {
-                let operators = &self.setup.operators;
-                if operators
-                    .get(&instance.operator)
-                    .is_some_and(|facts| facts.start)
-                {
-                    self.ended.insert(instance.clone());
+                if slot.facts.start {
+                    let instance = (*slot.instance).clone();
+                    self.ended.insert(launch);
                     self.tell(Some(ProgressEvent::Ended { instance }));
                 }
             }
             InstanceEvent::CutWanted => {
+                let instance = (*slot.instance).clone();
                 self.cut_wanted = true;
                 self.tell(Some(ProgressEvent::CutWanted { instance }));
             }
             InstanceEvent::ResetWanted { reason } => {
+                let instance = (*slot.instance).clone();
                 self.tell(Some(ProgressEvent::ResetWanted { instance, reason }));
             }
         }
@@ -98,9 +99,15 @@ impl Machine {
             self.stamp.seq = self.stamp.seq.max(seq);
             let members = self.members();
             if !members.is_empty() {
-                self.round = Some(Round::new(seq, members.into_iter()));
+                self.round = Some(Round::new(seq, members));
             }
         }
+    }
+
+    fn prepared(&mut self, launch: u64, seq: u64) {
+        self.begin_round(seq);
+        let done = self.round_at(seq).and_then(|round| round.prepared(launch));
+        self.tell_of_round(seq, done);
     }
 
     pub(super) fn round_at(&mut self, seq: u64) -> Option<&mut Round> {
@@ -114,15 +121,15 @@ impl Machine {
         }
     }
 
-    pub(super) fn committed(&mut self, seq: u64, instance: Option<&InstanceId>) {
+    pub(super) fn committed(&mut self, seq: u64, launch: Option<u64>) {
         let Some((committing, waiting)) = &mut self.committing else {
             return;
         };
         if *committing != seq {
             return;
         }
-        if let Some(instance) = instance {
-            waiting.remove(instance);
+        if let Some(launch) = launch {
+            waiting.remove(&launch);
         }
         if waiting.is_empty() {
             self.committing = None;
@@ -130,9 +137,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn deaf(&mut self, instance: InstanceId) {
-        if let Some(slot) = self.slots.get_mut(&instance) {
+    pub(super) fn deaf(&mut self, launch: u64) {
+        if let Some(slot) = self.slots.get_mut(&launch) {
             slot.alive = false;
+            let instance = (*slot.instance).clone();
             let reason = "it does not take its orders: its actor waits or has stopped".to_owned();
             self.fail(Some(instance), reason, false);
         }

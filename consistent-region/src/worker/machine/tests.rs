@@ -101,9 +101,8 @@ fn reset(number: u64, attempt: u64, restore: Option<RestorePoint>) -> Event {
     notice(number, stamp(3, 5, attempt), order)
 }
 
-fn report(instance: InstanceId, launch: u64, stamp: Stamp, event: InstanceEvent) -> Event {
+fn report(launch: u64, stamp: Stamp, event: InstanceEvent) -> Event {
     Event::Report(Report {
-        instance,
         launch,
         stamp,
         event,
@@ -137,14 +136,8 @@ fn standing() -> Machine {
     machine.step(at(0), Event::Tick);
     machine.step(at(0), registered(1));
     machine.step(at(0), reset(1, 1, None));
-    machine.step(
-        at(0),
-        report(id("source", 0), 1, stamp(3, 5, 1), InstanceEvent::ResetDone),
-    );
-    let actions = machine.step(
-        at(0),
-        report(id("totals", 0), 2, stamp(3, 5, 1), InstanceEvent::ResetDone),
-    );
+    machine.step(at(0), report(1, stamp(3, 5, 1), InstanceEvent::ResetDone));
+    let actions = machine.step(at(0), report(2, stamp(3, 5, 1), InstanceEvent::ResetDone));
     assert_eq!(told(&actions), [ProgressEvent::ResetDone]);
     machine.step(at(0), Event::ProgressAnswered(Ok(())));
     machine
@@ -233,13 +226,7 @@ fn s22_a_quiet_worker_says_how_it_stands_when_it_registers_with_a_new_coordinato
         order: Order::Resume,
     };
     let actions = machine.step(at(2_800), Event::Notice(order));
-    assert_eq!(
-        actions,
-        [Action::Resume {
-            instance: id("source", 0),
-            seq: 6
-        }]
-    );
+    assert_eq!(actions, [Action::Resume { launch: 1, seq: 6 }]);
 }
 
 /// However quickly cuts follow one another: the coordinator waits for no more than 64.
@@ -309,7 +296,7 @@ fn s3_repeated_early_and_stale_notices_are_dropped_and_counted() {
     assert_eq!(
         actions,
         [Action::Drain {
-            instance: id("source", 0),
+            launch: 1,
             stamp,
             last: false,
             completed: 0,
@@ -332,11 +319,8 @@ fn a_round_is_told_when_the_last_instance_has_done_its_part() {
             },
         ),
     );
-    let prepared = InstanceEvent::Prepared { last: false };
-    assert_eq!(
-        machine.step(at(1), report(id("source", 0), 1, round, prepared.clone())),
-        []
-    );
+    let prepared = InstanceEvent::Prepared;
+    assert_eq!(machine.step(at(1), report(1, round, prepared.clone())), []);
     let object = ObjectRecord {
         instance: id("totals", 0),
         object: "o".to_owned(),
@@ -355,18 +339,15 @@ fn a_round_is_told_when_the_last_instance_has_done_its_part() {
         }
     };
     let of_source = durable(None, None, id("source", 0));
-    assert_eq!(
-        machine.step(at(1), report(id("source", 0), 1, round, of_source)),
-        []
-    );
-    let actions = machine.step(at(1), report(id("totals", 0), 2, round, prepared));
+    assert_eq!(machine.step(at(1), report(1, round, of_source)), []);
+    let actions = machine.step(at(1), report(2, round, prepared));
     assert_eq!(told(&actions), [ProgressEvent::BlockingCheckpointDone]);
     let token = StagedToken {
         token: vec![1],
         can_take_back: true,
     };
     let of_totals = durable(Some(object.clone()), Some(token), id("totals", 0));
-    machine.step(at(1), report(id("totals", 0), 2, round, of_totals));
+    machine.step(at(1), report(2, round, of_totals));
     let actions = machine.step(at(1), Event::ProgressAnswered(Ok(())));
     let [
         ProgressEvent::CheckpointDone {
@@ -396,13 +377,10 @@ fn a_cut_is_told_as_committed_when_every_instance_has_committed() {
     assert_eq!(actions.len(), 2, "{actions:?}");
     let done = InstanceEvent::Committed { seq: 5 };
     assert_eq!(
-        machine.step(
-            at(1),
-            report(id("totals", 0), 2, stamp(3, 5, 1), done.clone())
-        ),
+        machine.step(at(1), report(2, stamp(3, 5, 1), done.clone())),
         []
     );
-    let actions = machine.step(at(1), report(id("source", 0), 1, stamp(3, 5, 1), done));
+    let actions = machine.step(at(1), report(1, stamp(3, 5, 1), done));
     assert_eq!(told(&actions), [ProgressEvent::Committed { seq: 5 }]);
 }
 
@@ -414,7 +392,7 @@ fn progress_is_repeated_until_taken_and_dropped_by_a_reset() {
         permanent: false,
         alive: true,
     };
-    let actions = machine.step(at(1), report(id("totals", 0), 2, stamp(3, 5, 1), failed));
+    let actions = machine.step(at(1), report(2, stamp(3, 5, 1), failed));
     assert_eq!(told(&actions).len(), 1);
     let lost = || LinkError::Unreachable("lost".to_owned());
     machine.step(at(2), Event::ProgressAnswered(Err(lost())));
@@ -433,7 +411,7 @@ fn a_healthy_instance_is_kept_and_a_dead_or_silent_one_is_replaced() {
         permanent: false,
         alive: false,
     };
-    machine.step(at(1), report(id("totals", 0), 2, stamp(3, 5, 1), gone));
+    machine.step(at(1), report(2, stamp(3, 5, 1), gone));
     let launches = |actions: &[Action]| {
         let launch = |action: &Action| match action {
             Action::Launch { instance, .. } => Some(instance.to_string()),
@@ -443,17 +421,14 @@ fn a_healthy_instance_is_kept_and_a_dead_or_silent_one_is_replaced() {
     };
     let actions = machine.step(at(2), reset(2, 2, None));
     assert_eq!(launches(&actions), ["totals[0]"]);
-    machine.step(
-        at(3),
-        report(id("source", 0), 1, stamp(3, 5, 2), InstanceEvent::ResetDone),
-    );
+    machine.step(at(3), report(1, stamp(3, 5, 2), InstanceEvent::ResetDone));
     let actions = machine.step(at(4), reset(3, 3, None));
     assert_eq!(
         launches(&actions),
         ["totals[0]"],
         "it did not answer the reset before"
     );
-    let late = report(id("totals", 0), 3, stamp(3, 5, 2), InstanceEvent::ResetDone);
+    let late = report(3, stamp(3, 5, 2), InstanceEvent::ResetDone);
     assert_eq!(machine.step(at(5), late), []);
     assert_eq!(machine.dropped().stale_reports, 1);
 }
@@ -524,9 +499,9 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
             },
         ),
     );
-    for (instance, launch) in [(id("source", 0), 1), (id("totals", 0), 2)] {
-        let prepared = InstanceEvent::Prepared { last: false };
-        machine.step(at(1), report(instance, launch, round, prepared));
+    for launch in [1, 2] {
+        let prepared = InstanceEvent::Prepared;
+        machine.step(at(1), report(launch, round, prepared));
     }
     machine.step(at(1), Event::ProgressAnswered(Ok(())));
     machine.step(at(2), notice(3, stamp(3, 6, 1), Order::Resume));
@@ -535,9 +510,9 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
         let durable = InstanceEvent::Durable {
             object: None,
             token: None,
-            timings: Box::new(timings(instance.clone())),
+            timings: Box::new(timings(instance)),
         };
-        actions.extend(machine.step(at(3), report(instance, launch, round, durable)));
+        actions.extend(machine.step(at(3), report(launch, round, durable)));
     }
     let stamps: Vec<Stamp> = actions
         .iter()
@@ -547,6 +522,46 @@ fn a_checkpoint_that_becomes_durable_after_the_resume_is_told_of_its_own_round()
         })
         .collect();
     assert_eq!(stamps, [round]);
+}
+
+#[test]
+fn an_instance_with_nothing_to_write_says_so_once() {
+    let mut machine = standing();
+    let round = stamp(3, 5, 1);
+    let nothing = |of| InstanceEvent::NothingToWrite {
+        timings: Box::new(timings(of)),
+    };
+    // A worker without start operators hears of the round by the first report.
+    let first = report(2, round, nothing(id("totals", 0)));
+    assert_eq!(machine.step(at(1), first), []);
+    let last = report(1, round, nothing(id("source", 0)));
+    let actions = machine.step(at(1), last);
+    assert_eq!(told(&actions), [ProgressEvent::BlockingCheckpointDone]);
+    let actions = machine.step(at(1), Event::ProgressAnswered(Ok(())));
+    let [ProgressEvent::CheckpointDone { timings, .. }] = &told(&actions)[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(timings.len(), 2);
+}
+
+#[test]
+fn what_becomes_durable_after_its_cut_was_abandoned_begins_no_round() {
+    let mut machine = standing();
+    let round = stamp(3, 5, 1);
+    for launch in [1, 2] {
+        machine.step(at(1), report(launch, round, InstanceEvent::Prepared));
+    }
+    machine.step(at(1), Event::ProgressAnswered(Ok(())));
+    let order = Order::Abandoned { seq: 5 };
+    machine.step(at(1), notice(2, stamp(3, 6, 1), order));
+    assert!(machine.standing().is_some());
+    let durable = InstanceEvent::Durable {
+        object: None,
+        token: None,
+        timings: Box::new(timings(id("totals", 0))),
+    };
+    assert_eq!(machine.step(at(2), report(2, round, durable)), []);
+    assert!(machine.standing().is_some(), "nothing is under way");
 }
 
 /// A view has a line for each instance: nobody makes one for each of them in each cut.
@@ -561,7 +576,10 @@ fn an_instances_part_of_a_cut_changes_nothing_that_is_shown() {
     machine.step(at(10), notice(2, at_cut, drain));
     let shown = machine.view();
     let parts = [
-        InstanceEvent::Prepared { last: false },
+        InstanceEvent::Prepared,
+        InstanceEvent::NothingToWrite {
+            timings: Box::new(timings(id("source", 0))),
+        },
         InstanceEvent::Durable {
             object: None,
             token: None,
@@ -570,12 +588,12 @@ fn an_instances_part_of_a_cut_changes_nothing_that_is_shown() {
         InstanceEvent::Committed { seq: 6 },
     ];
     for part in parts {
-        let event = report(id("source", 0), 1, at_cut, part);
+        let event = report(1, at_cut, part);
         assert!(!event.is_seen());
         machine.step(at(11), event);
         assert_eq!(machine.view(), shown);
     }
-    let ended = report(id("source", 0), 1, at_cut, InstanceEvent::Ended);
+    let ended = report(1, at_cut, InstanceEvent::Ended);
     assert!(ended.is_seen());
     machine.step(at(12), ended);
     assert_ne!(machine.view(), shown);

@@ -1,5 +1,6 @@
 //! What the machine tells whoever asks how the worker stands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::operator::control::InstanceEvent;
@@ -16,7 +17,8 @@ pub(crate) struct View {
     pub(crate) completed: u64,
     /// Something failed since the last reset.
     pub(crate) failed: bool,
-    pub(crate) instances: Vec<(InstanceId, InstanceState)>,
+    /// In the order of their launches.
+    pub(crate) instances: Vec<(Arc<InstanceId>, InstanceState)>,
     pub(crate) dropped: Dropped,
 }
 
@@ -54,18 +56,18 @@ impl Machine {
             Registration::Valid { term, epoch, .. } => RegistrationView::Valid { term, epoch },
             Registration::Over => RegistrationView::Over,
         };
-        let instances = self.slots.iter().map(|(instance, slot)| {
+        let instances = self.slots.iter().map(|(launch, slot)| {
             let resets = self.resetting.as_ref();
             let state = match slot.alive {
                 false => InstanceState::Over,
-                true if resets.is_some_and(|waiting| waiting.contains(instance)) => {
+                true if resets.is_some_and(|waiting| waiting.contains(launch)) => {
                     InstanceState::Resetting
                 }
-                true if self.ended.contains(instance) => InstanceState::Ended,
-                true if self.is_held(instance) => InstanceState::Paused,
+                true if self.ended.contains(launch) => InstanceState::Ended,
+                true if self.is_held(slot) => InstanceState::Paused,
                 true => InstanceState::Runs,
             };
-            (instance.clone(), state)
+            (Arc::clone(&slot.instance), state)
         });
         View {
             registration,
@@ -86,7 +88,8 @@ impl Event {
         match self {
             Event::Report(report) => !matches!(
                 report.event,
-                InstanceEvent::Prepared { .. }
+                InstanceEvent::Prepared
+                    | InstanceEvent::NothingToWrite { .. }
                     | InstanceEvent::Durable { .. }
                     | InstanceEvent::Committed { .. }
             ),

@@ -239,7 +239,7 @@ impl World {
         let Some(manifest) = &entry.manifest else {
             return;
         };
-        for (_, worker) in &entry.record.placement {
+        for (_, worker) in entry.record.placement.iter() {
             let part = (worker.clone(), manifest.seq, manifest.attempt);
             let seed = self.seed;
             assert!(self.written.contains(&part), "seed {seed}: {part:?}");

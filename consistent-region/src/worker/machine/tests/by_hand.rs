@@ -11,8 +11,8 @@ fn heard(sources_paused: bool) -> Event {
 }
 
 fn hold(held: bool) -> Action {
-    let instance = id("source", 0);
-    Action::Hold { instance, held }
+    let launch = 1;
+    Action::Hold { launch, held }
 }
 
 #[test]
