@@ -1,6 +1,6 @@
 //! What the coordinator's actor is told, by its owner, by workers and by the store.
 
-use actix::{Context, Handler, Message, StreamHandler};
+use actix::{Handler, Message, StreamHandler};
 use lockkeeper_core::status::now_unix_ms;
 use tokio::sync::oneshot;
 
@@ -137,7 +137,7 @@ impl Handler<Revoke> for RegionCoordinator {
 impl Handler<ForgetEnd> for RegionCoordinator {
     type Result = ();
 
-    fn handle(&mut self, _: ForgetEnd, _: &mut Context<Self>) {
+    fn handle(&mut self, _: ForgetEnd, _: &mut Self::Context) {
         self.ended.send_replace(None);
     }
 }
