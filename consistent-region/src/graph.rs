@@ -15,5 +15,4 @@ pub mod topology;
 pub(crate) use builder::Factory;
 pub use builder::{Inputs, Region, RegionBuilder, Stream};
 pub use error::TopologyError;
-pub(crate) use key::StableHasher;
 pub use key::{KEY_GROUPS, groups_of_instance, instance_of_group, key_group, stable_hash};

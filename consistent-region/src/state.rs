@@ -10,6 +10,7 @@ mod format;
 mod keyed;
 mod saved;
 mod shard;
+mod table;
 
 pub(crate) use format::is_keyed;
 pub use format::{SavedEntry, read_entries};

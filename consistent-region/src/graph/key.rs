@@ -45,7 +45,7 @@ const SEED: u64 = 0x243f_6a88_85a3_08d3;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// See [`stable_hash`].
-pub(crate) struct StableHasher(u64);
+struct StableHasher(u64);
 
 impl Default for StableHasher {
     fn default() -> Self {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::format::{EntryWriter, SavedEntry, read_entries};
 use super::saved::{Loaded, Loader};
 use super::shard::{Frozen, Shard};
+use super::table::Generation;
 use crate::graph::{KEY_GROUPS, key_group, stable_hash};
 use crate::operator::{Cut, InstanceContext, OperatorError, Prepared, WriteState};
 
@@ -24,7 +25,8 @@ const BUFFER: usize = 64 * 1024;
 ///   changes while a cut is being written is there twice.
 /// - With [`incremental`](Self::incremental) cuts hold what changed since the cut before; the region
 ///   writes a whole state again when the changes together are as long as one (S29 of the semantics
-///   list, issue 7). It costs eight bytes an entry, and keeps removed keys until a cut has said so.
+///   list, issue 7). It keeps removed keys until a cut has said so.
+/// - In memory an entry takes what key and value take, and some eight bytes more.
 /// - It is restored at any width: each instance takes the key groups that it owns (S28).
 ///   The key must be the one that the graph shares out by
 ///   ([`RegionBuilder::keyed`](crate::graph::RegionBuilder::keyed)).
@@ -75,12 +77,12 @@ pub struct KeyedState<K, V> {
     len: usize,
     incremental: bool,
     /// Changes from now on are first written by the cut of this generation.
-    generation: u64,
+    generation: Generation,
     /// Which cut the changes may be relative to, and its generation.
     baseline: Baseline,
     /// What the next call of [`changes`](Self::changes) may leave out: the cut that is being
     /// prepared, and the generation that is saved already.
-    saved: Option<(u64, u64)>,
+    saved: Option<(u64, Generation)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +93,7 @@ enum Baseline {
     Restored,
     Prepared {
         seq: u64,
-        generation: u64,
+        generation: Generation,
     },
 }
 
@@ -118,8 +120,8 @@ fn groups<K, V>() -> Vec<Shard<K, V>> {
     (0..KEY_GROUPS).map(|_| Shard::default()).collect()
 }
 
-fn group_of<K: Hash>(key: &K) -> usize {
-    usize::from(key_group(stable_hash(key)))
+fn group_of(hash: u64) -> usize {
+    usize::from(key_group(hash))
 }
 
 impl<K, V> KeyedState<K, V>
@@ -155,7 +157,8 @@ where
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.groups[group_of(key)].get(key)
+        let hash = stable_hash(key);
+        self.groups[group_of(hash)].get(hash, key)
     }
 
     /// The value of a key, to be changed; the default if there is none yet.
@@ -168,8 +171,9 @@ where
 
     /// The value of a key, to be changed; what `make` gives if there is none yet.
     pub fn entry_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        let group = &mut self.groups[group_of(&key)];
-        let (value, made) = group.get_or_insert_with(key, self.generation, make);
+        let hash = stable_hash(&key);
+        let group = &mut self.groups[group_of(hash)];
+        let (value, made) = group.get_or_insert_with(hash, key, self.generation, make);
         self.len += usize::from(made);
         value
     }
@@ -183,8 +187,9 @@ where
 
     /// Removes a key; its value, if there was one.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        let group = &mut self.groups[group_of(key)];
-        let removed = group.remove(key, self.generation, self.incremental);
+        let hash = stable_hash(key);
+        let group = &mut self.groups[group_of(hash)];
+        let removed = group.remove(hash, key, self.generation, self.incremental);
         self.len -= usize::from(removed.is_some());
         removed
     }
@@ -219,7 +224,7 @@ where
         let said = if self.incremental {
             since
         } else {
-            Some(u64::MAX)
+            Some(Generation::MAX)
         };
         if let Some(said) = said {
             for group in &mut self.groups {
@@ -227,15 +232,28 @@ where
             }
         }
         self.saved = since.map(|since| (cut.seq, since));
-        self.baseline = Baseline::Prepared {
-            seq: cut.seq,
-            generation: self.generation,
-        };
-        self.generation += 1;
+        self.begin_generation(cut.seq);
         let frozen = self.freeze();
         Prepared {
             state: Some(Box::new(move |to| write_whole(frozen, to))),
             stage: None,
+        }
+    }
+
+    /// What changes from now on is not in cut `seq`.
+    fn begin_generation(&mut self, seq: u64) {
+        let generation = self.generation;
+        match generation.checked_add(1) {
+            Some(next) => {
+                self.generation = next;
+                self.baseline = Baseline::Prepared { seq, generation };
+            }
+            // Counted anew from a cut that is written whole. What changed before may be written once too
+            // often, and never too seldom.
+            None => {
+                self.generation = 1;
+                self.baseline = Baseline::None;
+            }
         }
     }
 
@@ -332,7 +350,7 @@ fn write_whole<K: Serialize, V: Serialize>(
 
 fn write_changes<K: Serialize, V: Serialize>(
     frozen: Vec<Frozen<K, V>>,
-    since: u64,
+    since: Generation,
     to: &mut dyn Write,
 ) -> io::Result<()> {
     write_entries(frozen, to, |writer, group, key, value, changed| {
@@ -346,12 +364,12 @@ fn write_changes<K: Serialize, V: Serialize>(
 fn write_entries<K, V>(
     frozen: Vec<Frozen<K, V>>,
     to: &mut dyn Write,
-    mut write: impl FnMut(&mut EntryWriter<'_>, u16, &K, Option<&V>, u64) -> io::Result<()>,
+    mut write: impl FnMut(&mut EntryWriter<'_>, u16, &K, Option<&V>, Generation) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut writer = EntryWriter::new(to)?;
     for (group, entries) in (0_u16..).zip(frozen) {
         for (key, entry) in entries.iter() {
-            write(&mut writer, group, key, entry.value.as_ref(), entry.changed)?;
+            write(&mut writer, group, key, entry.value(), entry.changed())?;
         }
     }
     writer.finish()

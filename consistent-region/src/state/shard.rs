@@ -1,43 +1,58 @@
 //! One key group of a keyed state: copied only where it changes while it is being written.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash};
+use std::hash::Hash;
+use std::mem;
 use std::sync::Arc;
 
-use crate::graph::StableHasher;
-
-/// Keys are hashed alike everywhere; whoever can choose keys can load one instance anyway.
-pub(super) type Map<K, E> = HashMap<K, E, BuildHasherDefault<StableHasher>>;
-
-/// A value and when it changed last.
-#[derive(Debug, Clone)]
-pub(super) struct Entry<V> {
-    /// `None`: the key was removed, and the next change to be written must say so.
-    pub(super) value: Option<V>,
-    /// The generation of the cut that it belongs to first.
-    pub(super) changed: u64,
-}
+use super::table::{Entry, Generation, Table};
+use crate::graph::stable_hash;
 
 /// What a writer sees of a group.
-pub(super) type Frozen<K, V> = Arc<Map<K, Entry<V>>>;
+pub(super) type Frozen<K, V> = Arc<Table<K, V>>;
 
 /// The entries of one key group.
 ///
 /// While a writer holds the group ([`freeze`](Self::freeze)), changes go to `over`: only what is
 /// touched is copied. When the writer lets go, they are merged at the next touch.
+///
+/// A `hash` is the key's [`stable_hash`].
 #[derive(Debug)]
 pub(super) struct Shard<K, V> {
-    base: Frozen<K, V>,
-    over: Map<K, Entry<V>>,
+    base: Base<K, V>,
+    over: Table<K, V>,
     /// Keys of removed entries, which are dropped when no change has to say so any more.
     removed: Vec<K>,
+}
+
+#[derive(Debug)]
+enum Base<K, V> {
+    /// The shard's alone. There is no count of holders to be looked at: it would let the processor begin
+    /// with one entry only when it has done with the one before.
+    Owned(Table<K, V>),
+    /// A writer holds it, or has held it since the last touch.
+    Frozen(Frozen<K, V>),
+}
+
+impl<K, V> Default for Base<K, V> {
+    fn default() -> Self {
+        Self::Owned(Table::default())
+    }
+}
+
+impl<K, V> Base<K, V> {
+    fn table(&self) -> &Table<K, V> {
+        match self {
+            Self::Owned(table) => table,
+            Self::Frozen(table) => table,
+        }
+    }
 }
 
 impl<K, V> Default for Shard<K, V> {
     fn default() -> Self {
         Self {
-            base: Arc::default(),
-            over: Map::default(),
+            base: Base::default(),
+            over: Table::default(),
             removed: Vec::new(),
         }
     }
@@ -46,108 +61,132 @@ impl<K, V> Default for Shard<K, V> {
 impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
     /// The group as it is now, for a writer. Costs nothing if the last writer has let go.
     pub(super) fn freeze(&mut self) -> Frozen<K, V> {
-        if self.settled().is_none() && !self.over.is_empty() {
-            // Two cuts in a row are being written: what changed between them is copied once.
-            let mut base = Map::clone(&self.base);
-            base.extend(self.over.drain());
-            self.base = Arc::new(base);
+        self.take_back();
+        let frozen = match mem::take(&mut self.base) {
+            Base::Owned(table) => Arc::new(table),
+            Base::Frozen(table) if self.over.is_empty() => table,
+            Base::Frozen(table) => {
+                // Two cuts in a row are being written: what changed between them is copied once.
+                let mut table = Table::clone(&table);
+                table.absorb(&mut self.over);
+                Arc::new(table)
+            }
+        };
+        self.base = Base::Frozen(Arc::clone(&frozen));
+        frozen
+    }
+
+    /// Owns the base again if the writer has let go, with everything merged.
+    fn take_back(&mut self) {
+        if let Base::Frozen(frozen) = &mut self.base
+            && let Some(table) = Arc::get_mut(frozen)
+        {
+            let mut table = mem::take(table);
+            table.absorb(&mut self.over);
+            self.base = Base::Owned(table);
         }
-        Arc::clone(&self.base)
     }
 
     /// The base if nobody else holds it, with everything merged.
-    fn settled(&mut self) -> Option<&mut Map<K, Entry<V>>> {
-        let base = Arc::get_mut(&mut self.base)?;
-        if !self.over.is_empty() {
-            base.extend(self.over.drain());
+    fn settled(&mut self) -> Option<&mut Table<K, V>> {
+        self.take_back();
+        match &mut self.base {
+            Base::Owned(table) => Some(table),
+            Base::Frozen(_) => None,
         }
-        Some(base)
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(super) fn get(&self, hash: u64, key: &K) -> Option<&V> {
+        let base = self.base.table();
         let entry = match self.over.is_empty() {
-            true => self.base.get(key),
-            false => self.over.get(key).or_else(|| self.base.get(key)),
+            true => base.get(hash, key),
+            false => self.over.get(hash, key).or_else(|| base.get(hash, key)),
         };
-        entry?.value.as_ref()
+        entry?.value()
     }
 
     /// The value of a key, made by `make` if there is none; and whether it was made.
     pub(super) fn get_or_insert_with(
         &mut self,
+        hash: u64,
         key: K,
-        generation: u64,
+        generation: Generation,
         make: impl FnOnce() -> V,
     ) -> (&mut V, bool) {
-        let new = || Entry {
-            value: None,
+        let new = || Entry::Removed {
             changed: generation,
         };
-        // Only this shard hands the base out: what is not shared now stays so, and is not copied.
-        let entry = if Arc::strong_count(&self.base) == 1 {
-            self.settled();
-            Arc::make_mut(&mut self.base).entry(key).or_insert_with(new)
-        } else {
-            let base = &self.base;
-            let copied = |key: &K| base.get(key).cloned().unwrap_or_else(new);
-            self.over.entry(key).or_insert_with_key(copied)
+        self.take_back();
+        let entry = match &mut self.base {
+            Base::Owned(table) => table.get_or_insert_with(hash, key, |_| new()),
+            Base::Frozen(table) => self.over.get_or_insert_with(hash, key, |key| {
+                table.get(hash, key).cloned().unwrap_or_else(new)
+            }),
         };
-        entry.changed = generation;
-        let made = entry.value.is_none();
-        (entry.value.get_or_insert_with(make), made)
+        entry.change(generation, make)
     }
 
     /// Removes a key. With `tombstone` a later change can say so.
-    pub(super) fn remove(&mut self, key: &K, generation: u64, tombstone: bool) -> Option<V> {
-        self.get(key)?;
-        let gone = Entry {
-            value: None,
+    pub(super) fn remove(
+        &mut self,
+        hash: u64,
+        key: &K,
+        generation: Generation,
+        tombstone: bool,
+    ) -> Option<V> {
+        self.get(hash, key)?;
+        let gone = Entry::Removed {
             changed: generation,
         };
         if tombstone {
             self.removed.push(key.clone());
         }
         let before = match self.settled() {
-            Some(base) if tombstone => base.insert(key.clone(), gone),
-            Some(base) => base.remove(key),
+            Some(base) if tombstone => base.insert(hash, key.clone(), gone),
+            Some(base) => base.remove(hash, key),
             None => {
-                let before = self.over.insert(key.clone(), gone);
+                let before = self.over.insert(hash, key.clone(), gone);
                 if !tombstone {
                     self.removed.push(key.clone());
                 }
-                before.or_else(|| self.base.get(key).cloned())
+                before.or_else(|| self.base.table().get(hash, key).cloned())
             }
         };
-        before.and_then(|entry| entry.value)
+        before.and_then(Entry::into_value)
     }
 
     /// Forgets the removed keys that every change after generation `since` has said, if nobody
     /// holds the group.
-    pub(super) fn forget_removed(&mut self, since: u64) {
-        if self.removed.is_empty() || self.settled().is_none() {
+    pub(super) fn forget_removed(&mut self, since: Generation) {
+        if self.removed.is_empty() {
             return;
         }
-        let Some(base) = Arc::get_mut(&mut self.base) else {
+        self.take_back();
+        let Base::Owned(base) = &mut self.base else {
             return;
         };
-        self.removed.retain(|key| match base.get(key) {
-            Some(entry) if entry.value.is_none() && entry.changed <= since => {
-                base.remove(key);
-                false
+        self.removed.retain(|key| {
+            let hash = stable_hash(key);
+            match base.get(hash, key) {
+                Some(Entry::Removed { changed }) if *changed <= since => {
+                    base.remove(hash, key);
+                    false
+                }
+                Some(Entry::Removed { .. }) => true,
+                Some(Entry::Value { .. }) | None => false,
             }
-            Some(entry) => entry.value.is_none(),
-            None => false,
         });
     }
 
     /// For a state that was read back.
     pub(super) fn insert_saved(&mut self, key: K, value: Option<V>) {
+        let hash = stable_hash(&key);
         if let Some(base) = self.settled() {
             match value {
-                None => drop(base.remove(&key)),
+                None => drop(base.remove(hash, &key)),
                 Some(value) => {
-                    let (value, changed) = (Some(value), 0);
-                    base.insert(key, Entry { value, changed });
+                    let changed = 0;
+                    base.insert(hash, key, Entry::Value { changed, value });
                 }
             }
         }
@@ -155,9 +194,11 @@ impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let over = &self.over;
-        let base = self.base.iter().filter(|(key, _)| !over.contains_key(key));
-        base.chain(over)
-            .filter_map(|(key, entry)| Some((key, entry.value.as_ref()?)))
+        let is_older = |key: &K| over.is_empty() || over.get(stable_hash(key), key).is_none();
+        let base = self.base.table().iter();
+        base.filter(move |(key, _)| is_older(key))
+            .chain(over.iter())
+            .filter_map(|(key, entry)| Some((key, entry.value()?)))
     }
 
     /// Entries that are there twice because a writer holds the group.
