@@ -6,11 +6,11 @@
 //! comes is then not all there is, or comes twice.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
 use prost::Message as _;
 
+use super::digest::digest;
 use crate::entry::{EntryType, EventType};
 use crate::error::{CanalError, EpochEnd};
 use crate::message::BatchId;
@@ -174,11 +174,7 @@ fn first_rows(entries: &[Bytes]) -> Option<u64> {
     entries
         .iter()
         .find(|entry| carries_rows(entry))
-        .map(|entry| {
-            let mut hasher = DefaultHasher::new();
-            entry.hash(&mut hasher);
-            hasher.finish()
-        })
+        .map(|entry| digest(entry))
 }
 
 /// Whether an entry has rows, so that having it twice counts. In doubt it has.
