@@ -4,6 +4,7 @@ mod column;
 mod content;
 mod deserializer;
 mod error;
+mod integer;
 mod mysql_type;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,6 @@ use serde::Deserialize;
 pub use column::{Column, Columns};
 pub use error::RowError;
 
-use content::Image;
 #[cfg(feature = "_fuzzing")]
 pub(crate) use content::compare_with_prost;
 pub(crate) use content::{Content, rows_in};
@@ -161,9 +161,10 @@ impl RowChange {
                     .transpose()
                     .map_err(|error: RowError| error.in_row(&self.entry, index))
             };
+            let (before, after) = self.content.row(index);
             Ok(Row {
-                before: image(raw.before())?,
-                after: image(raw.after())?,
+                before: image(Columns::new(before))?,
+                after: image(Columns::new(after))?,
                 raw,
             })
         })
@@ -204,24 +205,23 @@ impl<'a, T> Row<'a, T> {
 /// One row as it came.
 #[derive(Clone, Copy)]
 pub struct RawRow<'a> {
-    before: Image<'a>,
-    after: Image<'a>,
+    content: &'a Content,
+    index: usize,
 }
 
 impl<'a> RawRow<'a> {
     fn of(content: &'a Content, index: usize) -> Self {
-        let (before, after) = content.row(index);
-        Self { before, after }
+        Self { content, index }
     }
 
     /// The columns as they were; empty for an insert.
     pub fn before(&self) -> Columns<'a> {
-        Columns::new(self.before)
+        Columns::new(self.content.row(self.index).0)
     }
 
     /// The columns as they are; empty for a delete.
     pub fn after(&self) -> Columns<'a> {
-        Columns::new(self.after)
+        Columns::new(self.content.row(self.index).1)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::content::{Image, View};
+use super::content::{Image, Stretch, View};
 use super::mysql_type::Family;
 
 /// The columns of one image of a row.
@@ -15,6 +15,11 @@ pub struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(super) fn new(image: Image<'a>) -> Self {
         Self { image }
+    }
+
+    /// Whether all its values are UTF-8, looked at once.
+    pub(super) fn stretch(&self) -> Stretch<'a> {
+        self.image.stretch()
     }
 
     /// The column of this name.
@@ -106,6 +111,13 @@ impl<'a> Column<'a> {
         self.view.name()
     }
 
+    /// The value, if it is UTF-8; `stretch` is its row's.
+    #[inline]
+    pub(super) fn value_text(&self, stretch: Stretch<'a>) -> Option<&'a str> {
+        self.view.text(stretch)
+    }
+
+    #[inline]
     pub(super) fn value_bytes(&self) -> &'a [u8] {
         self.view.value()
     }

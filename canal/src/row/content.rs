@@ -9,6 +9,7 @@
 #[cfg(any(test, feature = "_fuzzing"))]
 mod beside_prost;
 mod reader;
+mod stretch;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::protocol::generated::entry::EntryType;
 #[cfg(any(test, feature = "_fuzzing"))]
 pub(crate) use beside_prost::compare_with_prost;
 use reader::{Malformed, Reader};
+pub(super) use stretch::Stretch;
 use template::Templates;
 
 /// Bytes of the content, from one place to another.
@@ -148,6 +150,7 @@ impl Content {
     }
 
     /// A row's image before and after; nothing for a row that is not there.
+    #[inline]
     pub(super) fn row(&self, index: usize) -> (Image<'_>, Image<'_>) {
         let parts = &*self.parts;
         let ends = parts.rows.get(index).copied();
@@ -177,6 +180,7 @@ impl<'a> Image<'a> {
         self.cells.len()
     }
 
+    #[inline]
     pub(super) fn columns(self) -> impl ExactSizeIterator<Item = View<'a>> {
         let Self {
             bytes,
@@ -201,6 +205,7 @@ impl<'a> View<'a> {
         self.shape.text.as_deref()
     }
 
+    #[inline]
     pub(super) fn value(&self) -> &'a [u8] {
         part(self.bytes, self.value)
     }
@@ -300,6 +305,7 @@ fn counted(raw: &[u8]) -> Result<usize, Malformed> {
 }
 
 /// From one place to another; nothing where there is none.
+#[inline]
 fn part<T>(all: &[T], span: Span) -> &[T] {
     let range = usize::try_from(span.start).ok();
     let range = range.zip(usize::try_from(span.end).ok());

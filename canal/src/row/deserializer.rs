@@ -5,6 +5,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::column::{Column, Columns};
+use super::content::Stretch;
 use super::error::RowError;
 use super::value::ValueDeserializer;
 
@@ -25,6 +26,7 @@ impl<'de> de::Deserializer<'de> for RowDeserializer<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowError> {
         visitor.visit_map(RowAccess {
             rest: self.columns.iter(),
+            stretch: self.columns.stretch(),
             current: None,
         })
     }
@@ -32,6 +34,7 @@ impl<'de> de::Deserializer<'de> for RowDeserializer<'de> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowError> {
         visitor.visit_seq(RowAccess {
             rest: self.columns.iter(),
+            stretch: self.columns.stretch(),
             current: None,
         })
     }
@@ -73,11 +76,16 @@ impl<'de> de::Deserializer<'de> for RowDeserializer<'de> {
 
 struct RowAccess<'de, I> {
     rest: I,
+    stretch: Stretch<'de>,
     current: Option<Column<'de>>,
 }
 
-fn value<'de, S: DeserializeSeed<'de>>(column: Column<'de>, seed: S) -> Result<S::Value, RowError> {
-    seed.deserialize(ValueDeserializer::new(column))
+fn value<'de, S: DeserializeSeed<'de>>(
+    column: Column<'de>,
+    stretch: Stretch<'de>,
+    seed: S,
+) -> Result<S::Value, RowError> {
+    seed.deserialize(ValueDeserializer::new(column, stretch))
         .map_err(|error| error.in_column(column))
 }
 
@@ -101,7 +109,7 @@ impl<'de, I: ExactSizeIterator<Item = Column<'de>>> MapAccess<'de> for RowAccess
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, RowError> {
         match self.current.take() {
-            Some(column) => value(column, seed),
+            Some(column) => value(column, self.stretch, seed),
             None => Err(RowError::new("a value was asked for before its name")),
         }
     }
@@ -120,7 +128,7 @@ impl<'de, I: ExactSizeIterator<Item = Column<'de>>> SeqAccess<'de> for RowAccess
     ) -> Result<Option<T::Value>, RowError> {
         self.rest
             .next()
-            .map(|column| value(column, seed))
+            .map(|column| value(column, self.stretch, seed))
             .transpose()
     }
 

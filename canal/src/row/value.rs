@@ -7,18 +7,22 @@ use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{self, Visitor};
 
 use super::column::Column;
+use super::content::Stretch;
 use super::error::RowError;
+use super::integer::plain;
 use super::mysql_type::{Family, names};
 
 /// One value. What it becomes is decided by what is asked for and by MySQL's type.
 #[derive(Clone, Copy)]
 pub(super) struct ValueDeserializer<'de> {
     column: Column<'de>,
+    /// What is known of the row's texts.
+    stretch: Stretch<'de>,
 }
 
 impl<'de> ValueDeserializer<'de> {
-    pub(super) fn new(column: Column<'de>) -> Self {
-        Self { column }
+    pub(super) fn new(column: Column<'de>, stretch: Stretch<'de>) -> Self {
+        Self { column, stretch }
     }
 
     fn is_null(self) -> bool {
@@ -34,14 +38,30 @@ impl<'de> ValueDeserializer<'de> {
     }
 
     /// The text as it came.
+    #[inline]
     fn text(self, wanted: &str) -> Result<&'de str, RowError> {
         if self.is_null() {
             return Err(RowError::new(format!(
                 "{wanted} is wanted: use an Option for NULL"
             )));
         }
-        std::str::from_utf8(self.column.value_bytes())
-            .map_err(|_| RowError::new("the value is not UTF-8"))
+        self.column
+            .value_text(self.stretch)
+            .ok_or_else(|| RowError::new("the value is not UTF-8"))
+    }
+
+    /// An integer, which is nearly always a plain one.
+    #[inline]
+    fn integer<N>(self, wanted: &str) -> Result<N, RowError>
+    where
+        N: FromStr<Err: std::fmt::Display> + TryFrom<i64>,
+    {
+        if !self.is_null()
+            && let Some(number) = plain(self.column.value_bytes())
+        {
+            return Ok(number);
+        }
+        self.number(wanted)
     }
 
     /// A number, if the text is one of that type.
@@ -151,10 +171,10 @@ fn named(text: &str, names: Option<String>) -> Result<Cow<'_, str>, RowError> {
 
 /// Implements `deserialize_*` for types that are read from the text.
 macro_rules! numbers {
-    ($($method:ident $visit:ident $type:ty),* $(,)?) => {
+    ($($method:ident $visit:ident $read:ident $type:ty),* $(,)?) => {
         $(
             fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowError> {
-                visitor.$visit(self.number::<$type>(concat!("a number of type ", stringify!($type)))?)
+                visitor.$visit(self.$read::<$type>(concat!("a number of type ", stringify!($type)))?)
             }
         )*
     };
@@ -180,18 +200,18 @@ impl<'de> de::Deserializer<'de> for ValueDeserializer<'de> {
     }
 
     numbers! {
-        deserialize_i8 visit_i8 i8,
-        deserialize_i16 visit_i16 i16,
-        deserialize_i32 visit_i32 i32,
-        deserialize_i64 visit_i64 i64,
-        deserialize_i128 visit_i128 i128,
-        deserialize_u8 visit_u8 u8,
-        deserialize_u16 visit_u16 u16,
-        deserialize_u32 visit_u32 u32,
-        deserialize_u64 visit_u64 u64,
-        deserialize_u128 visit_u128 u128,
-        deserialize_f32 visit_f32 f32,
-        deserialize_f64 visit_f64 f64,
+        deserialize_i8 visit_i8 integer i8,
+        deserialize_i16 visit_i16 integer i16,
+        deserialize_i32 visit_i32 integer i32,
+        deserialize_i64 visit_i64 integer i64,
+        deserialize_i128 visit_i128 integer i128,
+        deserialize_u8 visit_u8 integer u8,
+        deserialize_u16 visit_u16 integer u16,
+        deserialize_u32 visit_u32 integer u32,
+        deserialize_u64 visit_u64 integer u64,
+        deserialize_u128 visit_u128 integer u128,
+        deserialize_f32 visit_f32 number f32,
+        deserialize_f64 visit_f64 number f64,
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowError> {

@@ -54,6 +54,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where it is in the buffer.
+    #[inline]
     pub(super) fn place(&self) -> u32 {
         place(self.at)
     }
@@ -121,6 +122,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A message in this one.
+    #[inline]
     pub(super) fn message(&mut self, kind: WireType) -> Result<Self, Malformed> {
         let (start, end) = self.range(kind)?;
         Ok(Self {
@@ -166,13 +168,18 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn varint(&mut self) -> Result<u64, Malformed> {
-        if let Some(&byte) = self.bytes.get(self.at)
-            && byte < 0x80
-        {
-            self.at += 1;
-            return Ok(u64::from(byte));
+        match self.rest() {
+            [byte @ 0..0x80, ..] => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            // As most rows' lengths are.
+            [low, high @ 0..0x80, ..] => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7f) | u64::from(*high) << 7)
+            }
+            _ => self.with(decode_varint),
         }
-        self.with(decode_varint)
     }
 
     /// Lets prost read on.
@@ -189,6 +196,7 @@ impl<'a> Reader<'a> {
 }
 
 /// A place in what [`Reader::new`] has let in.
+#[inline]
 pub(super) fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
