@@ -117,6 +117,17 @@ impl Connection {
         Ok(self.fetched.pop_front())
     }
 
+    /// Asks for the next batch and does not wait for it: the next [`fetch`](Self::fetch) does.
+    pub(super) async fn ask(&mut self, fetch_size: u32) -> Result<(), CanalError> {
+        if self.fetched.is_empty() && !self.session.get_in_flight() {
+            self.request(Request::Get {
+                fetch_size,
+                timeout: None,
+            })?;
+        }
+        self.flush(now() + self.write_timeout).await
+    }
+
     /// Acknowledgement or rollback: sent when this returns, confirmed by a later answer.
     pub(super) async fn send_silent(&mut self, request: Request) -> Result<(), CanalError> {
         let rollback = !matches!(request, Request::Acknowledge(_));

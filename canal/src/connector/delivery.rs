@@ -100,6 +100,19 @@ impl Delivery {
         self.in_flight.clear();
     }
 
+    /// Whether a batch that has come can be pushed and yet another be fetched.
+    pub(super) fn has_room_behind_another(&self) -> bool {
+        self.next(Desired::Running) == Step::Fetch && self.closed() + 1 < self.window
+    }
+
+    /// Batches that take up room.
+    fn closed(&self) -> usize {
+        self.in_flight
+            .iter()
+            .filter(|(_, state)| *state != State::Open)
+            .count()
+    }
+
     /// What to do next.
     pub(super) fn next(&self, desired: Desired) -> Step {
         let done = self
@@ -120,11 +133,7 @@ impl Delivery {
                 .any(|(_, state)| *state == State::Working);
             return if working { Step::Wait } else { Step::RollBack };
         }
-        let closed = self
-            .in_flight
-            .iter()
-            .filter(|(_, state)| *state != State::Open)
-            .count();
+        let closed = self.closed();
         match desired {
             Desired::Running if closed < self.window => Step::Fetch,
             // What is open comes again, from its transaction's beginning.
@@ -161,6 +170,19 @@ mod tests {
         assert_eq!(delivery.next(Desired::Running), Step::Acknowledge(batch(2)));
         delivery.acknowledged(batch(2));
         assert_eq!(delivery.next(Desired::Running), Step::Fetch);
+    }
+
+    #[test]
+    fn another_batch_is_asked_for_only_if_both_have_room() {
+        let mut delivery = Delivery::new(2);
+        assert!(delivery.has_room_behind_another());
+        delivery.pushed(batch(1));
+        assert!(!delivery.has_room_behind_another());
+        delivery.set_open(batch(1), true);
+        assert!(delivery.has_room_behind_another());
+        delivery.handled(batch(1), false);
+        assert!(!delivery.has_room_behind_another());
+        assert!(!Delivery::new(1).has_room_behind_another());
     }
 
     #[test]

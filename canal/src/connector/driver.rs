@@ -176,6 +176,7 @@ impl Driver {
         });
         let mut stream = Stream {
             delivery: Delivery::new(self.settings.window),
+            asked: false,
             assembler: TransactionAssembler::new(self.settings.transaction_limit),
             spans: Spans::default(),
             handling: FuturesUnordered::new(),
@@ -227,20 +228,16 @@ impl Driver {
         let desired = *self.desired.borrow_and_update();
         self.show(desired, stream);
         self.measure();
-        match stream.delivery.next(desired) {
-            Step::Acknowledge(batch) => {
-                connector.ack(batch).await?;
-                stream.delivery.acknowledged(batch);
-                let acknowledged = stream.acknowledged(batch);
-                self.status.send_modify(|status| {
-                    status.acknowledged_batches += acknowledged;
-                    status.oldest_since = stream.oldest_since();
-                });
-                self.redeliveries.reset();
-                Ok(())
-            }
+        let step = match stream.delivery.next(desired) {
+            // What was asked for is on its way, whatever is desired since.
+            Step::Wait | Step::Finished if stream.asked => Step::Fetch,
+            step => step,
+        };
+        match step {
+            Step::Acknowledge(batch) => self.acknowledge(connector, stream, batch).await,
             Step::RollBack => {
                 connector.rollback().await?;
+                stream.asked = false;
                 stream.delivery.rolled_back();
                 stream.unacknowledged.clear();
                 self.status.send_modify(|status| {
@@ -253,18 +250,7 @@ impl Driver {
                 self.wait(stream, wait.unwrap_or(self.settings.longest_back_off))
                     .await
             }
-            Step::Fetch => match connector
-                .get_without_ack(self.settings.fetch_size, None)
-                .await?
-            {
-                Some(message) => Ok(self.push(message, stream)?),
-                None => {
-                    self.nothing_came(stream);
-                    let pause = stream.pause;
-                    stream.pause = (pause * 2).min(self.settings.longest_poll_pause);
-                    self.wait(stream, pause).await
-                }
-            },
+            Step::Fetch => self.fetch(connector, stream).await,
             Step::Wait => {
                 if connector.unconfirmed_acks() > 0 {
                     connector.confirm_acks().await?;
@@ -282,6 +268,53 @@ impl Driver {
                 Err(Ended::Connector(ConnectorEnd::Stopped))
             }
         }
+    }
+
+    async fn acknowledge(
+        &mut self,
+        connector: &mut SimpleCanalConnector,
+        stream: &mut Stream,
+        batch: BatchId,
+    ) -> Result<(), Ended> {
+        connector.ack(batch).await?;
+        stream.delivery.acknowledged(batch);
+        let acknowledged = stream.acknowledged(batch);
+        self.status.send_modify(|status| {
+            status.acknowledged_batches += acknowledged;
+            status.oldest_since = stream.oldest_since();
+        });
+        self.redeliveries.reset();
+        Ok(())
+    }
+
+    /// Fetches a batch and pushes it. If the window has room for yet another, that one is asked for
+    /// before: the server is at work on it while this one is decoded.
+    async fn fetch(
+        &mut self,
+        connector: &mut SimpleCanalConnector,
+        stream: &mut Stream,
+    ) -> Result<(), Ended> {
+        stream.asked = false;
+        let fetch_size = self.settings.fetch_size;
+        let Some(message) = connector.get_without_ack(fetch_size, None).await? else {
+            self.nothing_came(stream);
+            let pause = stream.pause;
+            stream.pause = (pause * 2).min(self.settings.longest_poll_pause);
+            return self.wait(stream, pause).await;
+        };
+        // Handlers that have ended meanwhile make room.
+        while let Some(Some(handled)) = stream.handling.next().now_or_never() {
+            self.handled(stream, handled)?;
+        }
+        let desired = *self.desired.borrow();
+        if let Step::Acknowledge(batch) = stream.delivery.next(desired) {
+            self.acknowledge(connector, stream, batch).await?;
+        }
+        if desired == Desired::Running && stream.delivery.has_room_behind_another() {
+            connector.ask(fetch_size).await?;
+            stream.asked = true;
+        }
+        Ok(self.push(message, stream)?)
     }
 
     /// Waits for a handler, a command, or the time.
@@ -497,6 +530,8 @@ impl Driver {
 /// One connection's work.
 struct Stream {
     delivery: Delivery,
+    /// Whether the next batch was asked for already.
+    asked: bool,
     assembler: TransactionAssembler,
     spans: Spans,
     handling: FuturesUnordered<Handling>,

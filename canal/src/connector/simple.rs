@@ -249,6 +249,12 @@ impl SimpleCanalConnector {
         self.config.check_get(fetch_size, timeout).map(|_| ())
     }
 
+    /// Asks for the next batch; the next GET waits for it.
+    pub(super) async fn ask(&mut self, fetch_size: u32) -> Result<(), CanalError> {
+        let result = self.open()?.ask(fetch_size).await;
+        self.settle(result)
+    }
+
     /// Whether there is a connection with a subscription, and the server has not closed it or
     /// sent an error, as far as can be seen without asking it. False while this client is standby.
     pub fn check_valid(&mut self) -> bool {

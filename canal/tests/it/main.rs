@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod actor;
+mod ahead;
 mod contract;
 mod decoding;
 mod embedded;
