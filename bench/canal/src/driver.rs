@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bench_harness::report::{Figure, Goal, median, write};
 
 use crate::client::{Drain, Mode};
+use crate::frames::Batch;
 use crate::java::Java;
 use crate::real::Real;
 use crate::{COLUMNS, Failure, frames, memory, replay};
@@ -20,13 +21,13 @@ fn variable(name: &str, otherwise: u64) -> Result<u64, Failure> {
     }
 }
 
-pub fn run() -> Result<(), Failure> {
-    let (pairs, rows) = (variable("PAIRS", 5)?, variable("ROWS", 1_000_000)?);
+/// Batches with so many rows, and how many entries they have.
+fn record(rows: u64) -> Result<(Arc<Vec<Batch>>, u64), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     eprintln!("recording {rows} rows");
-    let batches = Arc::new(runtime.block_on(frames::record(rows))?);
+    let batches = runtime.block_on(frames::record(rows))?;
     let entries: u64 = batches.iter().map(|batch| batch.entries.len() as u64).sum();
     let bytes: usize = batches.iter().map(|batch| batch.frame.len()).sum();
     eprintln!(
@@ -34,6 +35,21 @@ pub fn run() -> Result<(), Failure> {
         batches.len(),
         bytes / 1_000_000
     );
+    Ok((Arc::new(batches), entries))
+}
+
+/// Plays to whatever client is started by hand, for a profile of it, until it is ended.
+pub fn serve() -> Result<(), Failure> {
+    let (batches, entries) = record(variable("ROWS", 1_000_000)?)?;
+    println!("{} {entries}", replay::start(batches)?);
+    loop {
+        std::thread::park();
+    }
+}
+
+pub fn run() -> Result<(), Failure> {
+    let (pairs, rows) = (variable("PAIRS", 5)?, variable("ROWS", 1_000_000)?);
+    let (batches, entries) = record(rows)?;
     let address = replay::start(Arc::clone(&batches))?;
     let target = std::env::current_exe()?;
     let target = target.parent().unwrap_or(Path::new(".")).to_owned();
@@ -108,7 +124,10 @@ pub fn run() -> Result<(), Failure> {
         raw_allocations,
     ));
     figures.push(figure("canal.rss_mb", "MiB", Goal::AtMost(64.0), resident));
-    figures.push(beside_the_real_server(pairs, variable("REAL_ROWS", 300_000)?)?);
+    figures.push(beside_the_real_server(
+        pairs,
+        variable("REAL_ROWS", 300_000)?,
+    )?);
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../results");
     write(figures, &folder, "canal")
 }
@@ -132,6 +151,14 @@ fn beside_the_real_server(pairs: u64, rows: u64) -> Result<Figure, Failure> {
         return Ok(figure(None));
     };
     let (mut raws, mut typeds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    // The server's first drains take twice as long: it compiles itself.
+    for mode in [Mode::Raw, Mode::Typed] {
+        eprintln!(
+            "real, not counted: {} {:.3} s",
+            mode.name(),
+            real.drain(mode, rows)?
+        );
+    }
     for pair in 1..=pairs {
         // Either comes first as often as the other.
         let (raw, typed) = if pair % 2 == 0 {

@@ -5,8 +5,8 @@
 //! their own CPU time: on the real path the server is the bottleneck, and the wall clock says little about a client.
 //! `PAIRS` (5) and `ROWS` (1,000,000) of the environment set how much is done. Without Java or its jars, which
 //! `tests/services/jars` builds, those figures say that they were not measured; and so does the wall clock's without a real
-//! server (`src/real.rs`). The other roles are the clients' processes that it starts: `client MODE ADDRESS ROWS` and
-//! `real MODE TABLE`.
+//! server (`src/real.rs`). The other roles are the clients' processes that it starts: `client MODE ADDRESS ENTRIES` and
+//! `real MODE TABLE`; and `serve`, which plays only, and says ADDRESS and ENTRIES for a client under a profiler.
 
 mod allocations;
 mod client;
@@ -52,6 +52,7 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [] => driver::run(),
+        ["serve"] => driver::serve(),
         ["real", mode, table] => real::run(mode.parse()?, table),
         ["client", mode, address, rows] => client::run(mode.parse()?, address, rows.parse()?),
         _ => Err("see the top of src/main.rs".into()),

@@ -2,21 +2,31 @@
 //! a drain of raw entries.
 //!
 //! With the addresses that `tests/services/up` prints. Before each drain a table is filled with as many rows
-//! as the last time; the client has subscribed before, and begins when they are all in the binlog.
+//! as the last time; the client has subscribed before, and begins when they are all in the binlog. It is a
+//! [`CanalConnector`] with room for two batches, in both modes: the server is at work on one while the other is
+//! with its handler.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lockkeeper_canal::{CanalConnectorBuilder, ClientIdentity, Filter, SimpleCanalConnector};
+use actix::{Actor, Context, Handler, Message, MessageResult};
+use lockkeeper_canal::{
+    Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
+    ClientIdentity, ConnectorStatus, Filter, Pause, Resume, Stop,
+};
+use tokio::sync::watch::Receiver;
 
 use crate::Failure;
-use crate::client::{Mode, decode};
+use crate::client::{Drain, Mode, decode};
 use crate::driver::drained;
 use crate::frames::FETCH_SIZE;
 
 /// Rows of a statement, each a transaction.
 const STATEMENT: u64 = 1000;
+
+/// Batches that are fetched or handled at a time.
+const WINDOW: usize = 2;
 
 /// Nothing came for so long: that was all.
 const QUIET: Duration = Duration::from_millis(700);
@@ -41,7 +51,10 @@ pub struct Real {
 impl Real {
     /// `None` without the addresses.
     pub fn from_environment() -> Result<Option<Self>, Failure> {
-        if ["LOCKKEEPER_CANAL", "LOCKKEEPER_MYSQL"].map(variable).contains(&None) {
+        if ["LOCKKEEPER_CANAL", "LOCKKEEPER_MYSQL"]
+            .map(variable)
+            .contains(&None)
+        {
             return Ok(None);
         }
         let real = Self {
@@ -57,10 +70,21 @@ impl Real {
 
     fn sql(&self, sql: &str) -> Result<(), Failure> {
         let address = variable("LOCKKEEPER_MYSQL").unwrap_or_default();
-        let (host, port) = address.rsplit_once(':').ok_or("LOCKKEEPER_MYSQL is no host:port")?;
+        let (host, port) = address
+            .rsplit_once(':')
+            .ok_or("LOCKKEEPER_MYSQL is no host:port")?;
         let user = variable("LOCKKEEPER_MYSQL_USER").unwrap_or_else(|| "root".to_owned());
         let mut client = Command::new("mariadb")
-            .args(["--no-defaults", "--protocol=TCP", "--host", host, "--port", port, "--user", &user])
+            .args([
+                "--no-defaults",
+                "--protocol=TCP",
+                "--host",
+                host,
+                "--port",
+                port,
+                "--user",
+                &user,
+            ])
             .env("MYSQL_PWD", password("LOCKKEEPER_MYSQL_PASSWORD_FILE"))
             .stdin(Stdio::piped())
             .spawn()?;
@@ -114,69 +138,140 @@ impl Drop for Real {
     }
 }
 
-/// The client's process.
+/// The client's process: it follows the table, waits for a line, and drains what the table was filled with.
 pub fn run(mode: Mode, table: &str) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let (schema, table) = table.split_once('.').ok_or("the table is schema.table")?;
-    let destinations = variable("LOCKKEEPER_CANAL_DESTINATIONS").unwrap_or_default();
-    let destination = destinations.split(',').next().unwrap_or("example");
-    let drain = runtime.block_on(async {
-        let mut connector = CanalConnectorBuilder::new(ClientIdentity::new(destination))
-            .address(variable("LOCKKEEPER_CANAL").unwrap_or_default())
-            .credentials(
-                variable("LOCKKEEPER_CANAL_USER").unwrap_or_default(),
-                password("LOCKKEEPER_CANAL_PASSWORD_FILE"),
-            )
-            .build()?;
-        connector.connect().await?;
-        connector.subscribe(&Filter::table(schema, table)).await?;
-        // What is there from before.
-        drain(&mut connector, Mode::Raw, QUIET).await?;
-        println!("READY");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line)?;
-        let drain = drain(&mut connector, mode, QUIET * 2).await?;
-        connector.disconnect().await;
-        Ok::<_, Failure>(drain)
-    })?;
+    let drain = actix_rt::System::new().block_on(follow(mode, Filter::table(schema, table)))?;
     println!("RESULT {}", serde_json::to_string(&drain)?);
     Ok(())
 }
 
-async fn drain(
-    connector: &mut SimpleCanalConnector,
-    mode: Mode,
-    quiet: Duration,
-) -> Result<crate::client::Drain, Failure> {
+async fn follow(mode: Mode, filter: Filter) -> Result<Drain, Failure> {
+    let destinations = variable("LOCKKEEPER_CANAL_DESTINATIONS").unwrap_or_default();
+    let destination = destinations.split(',').next().unwrap_or("example");
+    let connector = CanalConnectorBuilder::new(ClientIdentity::new(destination))
+        .address(variable("LOCKKEEPER_CANAL").unwrap_or_default())
+        .credentials(
+            variable("LOCKKEEPER_CANAL_USER").unwrap_or_default(),
+            password("LOCKKEEPER_CANAL_PASSWORD_FILE"),
+        )
+        .build()?;
+    let settings = CanalConnectorSettings::default()
+        .with_filter(filter)
+        .with_fetch_size(FETCH_SIZE)
+        .with_window(WINDOW)
+        .with_longest_poll_pause(Duration::from_millis(1))
+        .with_reconnect_limit(Some(0));
+    let drainer = Drainer {
+        mode: Mode::Raw,
+        drain: None,
+    }
+    .start();
+    let connector = CanalConnector::new(connector, settings, drainer.clone().recipient())?;
+    let mut status = connector.watch();
+    let connector = connector.start();
+    // What is there from before.
+    status.wait_for(|status| status.connections > 0).await?;
+    quiet(&mut status, QUIET).await?;
+    connector.send(Pause).await?;
+    drainer.send(Begin(mode)).await?;
+    println!("READY");
+    tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+    connector.send(Resume).await?;
+    quiet(&mut status, QUIET * 2).await?;
+    let drain = drainer.send(End).await?;
+    connector.send(Stop).await?;
+    drain.ok_or_else(|| "nothing came".into())
+}
+
+/// Waits until nothing has come for so long.
+async fn quiet(status: &mut Receiver<ConnectorStatus>, quiet: Duration) -> Result<(), Failure> {
     let begun = Instant::now();
-    let (mut first, mut last): (Option<Instant>, _) = (None, begun);
-    let (mut entries, mut rows, mut check) = (0, 0, 0);
-    while last.elapsed() < quiet {
+    let mut batches = status.borrow_and_update().handled_batches;
+    loop {
+        let came = status.wait_for(|status| status.handled_batches > batches);
+        match tokio::time::timeout(quiet, came).await {
+            Ok(status) => batches = status?.handled_batches,
+            Err(_) => return Ok(()),
+        }
         if begun.elapsed() > LIMIT {
             return Err("the drain does not end".into());
         }
-        let Some(message) = connector.get_without_ack(FETCH_SIZE, None).await? else {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            continue;
-        };
-        first.get_or_insert_with(Instant::now);
-        entries += message.len() as u64;
-        if mode == Mode::Typed {
-            rows += decode(&message, &mut check)?;
-        }
-        connector.ack(message.id()).await?;
-        last = Instant::now();
     }
-    std::hint::black_box(check);
-    let wall = first.map_or(Duration::ZERO, |first| last - first);
-    Ok(crate::client::Drain {
-        cpu: 0.0,
-        wall: wall.as_secs_f64(),
-        entries,
-        rows,
-        rss_mb: 0.0,
-        allocations: 0,
-    })
+}
+
+/// The handler: decodes what comes, or does not.
+struct Drainer {
+    mode: Mode,
+    drain: Option<Drained>,
+}
+
+/// What has come, and when.
+struct Drained {
+    first: Instant,
+    last: Instant,
+    entries: u64,
+    rows: u64,
+    check: u64,
+}
+
+/// What has come so far does not count.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Begin(Mode);
+
+/// Asks what has come.
+#[derive(Message)]
+#[rtype(result = "Option<Drain>")]
+struct End;
+
+impl Actor for Drainer {
+    type Context = Context<Self>;
+}
+
+impl Handler<Begin> for Drainer {
+    type Result = ();
+
+    fn handle(&mut self, Begin(mode): Begin, _: &mut Context<Self>) {
+        *self = Self { mode, drain: None };
+    }
+}
+
+impl Handler<Batch> for Drainer {
+    type Result = BatchResult;
+
+    fn handle(&mut self, batch: Batch, _: &mut Context<Self>) -> BatchResult {
+        let now = Instant::now();
+        let drain = self.drain.get_or_insert(Drained {
+            first: now,
+            last: now,
+            entries: 0,
+            rows: 0,
+            check: 0,
+        });
+        drain.entries += batch.message.len() as u64;
+        if self.mode == Mode::Typed {
+            drain.rows += decode(&batch.message, &mut drain.check)?;
+        }
+        drain.last = Instant::now();
+        Ok(())
+    }
+}
+
+impl Handler<End> for Drainer {
+    type Result = MessageResult<End>;
+
+    fn handle(&mut self, _: End, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.drain.take().map(|drain| {
+            std::hint::black_box(drain.check);
+            Drain {
+                cpu: 0.0,
+                wall: (drain.last - drain.first).as_secs_f64(),
+                entries: drain.entries,
+                rows: drain.rows,
+                rss_mb: 0.0,
+                allocations: 0,
+            }
+        }))
+    }
 }
