@@ -52,9 +52,11 @@ impl CanalConnectorSettings {
         Self { fetch_size, ..self }
     }
 
-    /// How many batches may be with the handler at a time. Above 1 a handler that awaits gets the
-    /// next batch before it is done with the one before; give it a mailbox with room for all of
-    /// them, or they can come out of order. Default 1.
+    /// How many batches may be with the handler at a time. Above 1 the server is at work on the next
+    /// batch while one is decoded and handled: 2 for throughput. A handler that awaits gets the next
+    /// batch before it is done with the one before; give it a mailbox with room for all of them, or
+    /// they can come out of order. All of them together have to fit into what the server holds
+    /// unacknowledged, by default 16 MiB. Default 1.
     pub fn with_window(self, batches: usize) -> Self {
         Self {
             window: batches,
