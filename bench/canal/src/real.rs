@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use actix::{Actor, Context, Handler, Message, MessageResult};
+use actix::{Actor, Arbiter, Context, Handler, Message, MessageResult};
 use lockkeeper_canal::{
     Batch, BatchResult, CanalConnector, CanalConnectorBuilder, CanalConnectorSettings,
     ClientIdentity, ConnectorStatus, Filter, Pause, Resume, Stop,
@@ -162,11 +162,12 @@ async fn follow(mode: Mode, filter: Filter) -> Result<Drain, Failure> {
         .with_window(WINDOW)
         .with_longest_poll_pause(Duration::from_millis(1))
         .with_reconnect_limit(Some(0));
-    let drainer = Drainer {
+    // It decodes on a thread of its own, beside the one that receives.
+    let arbiter = Arbiter::new();
+    let drainer = Drainer::start_in_arbiter(&arbiter.handle(), |_| Drainer {
         mode: Mode::Raw,
         drain: None,
-    }
-    .start();
+    });
     let connector = CanalConnector::new(connector, settings, drainer.clone().recipient())?;
     let mut status = connector.watch();
     let connector = connector.start();
