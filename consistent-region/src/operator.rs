@@ -278,6 +278,11 @@ impl<T> Output<T> {
         self.tuples.extend(tuples);
     }
 
+    /// Makes room for so many tuples more, for those who [`emit`](Self::emit) one after the other.
+    pub fn reserve(&mut self, tuples: usize) {
+        self.tuples.reserve(tuples);
+    }
+
     /// How many tuples wait to be sent.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -233,11 +233,14 @@ impl<V: Counted> Operator for Counts<V> {
         if std::mem::take(&mut self.resumed) {
             (self.first)();
         }
-        let (counts, pad) = (&mut self.counts, self.pad);
-        output.extend(batch.into_iter().map(|(key, _)| {
-            let counted = counts.entry_with(key, || V::new(key, pad));
-            (key, counted.count())
-        }));
+        let pad = self.pad;
+        output.reserve(batch.len());
+        self.counts.update_each(
+            batch,
+            |(key, _)| key,
+            |(key, _)| V::new(*key, pad),
+            |(key, _), counted| output.emit((key, counted.count())),
+        );
         Ok(())
     }
 

@@ -20,6 +20,9 @@ const LONGEST: u32 = 1 << 30;
 /// So much is reserved for a key or value before its bytes are there.
 const RESERVED: usize = 64 * 1024;
 
+/// Bytes that are handed on at once: so many that whoever takes them need not gather them again.
+const GATHERED: usize = 256 * 1024;
+
 /// Writes entries; see the module.
 pub(super) struct EntryWriter<'a> {
     to: &'a mut dyn Write,
@@ -42,7 +45,6 @@ impl<'a> EntryWriter<'a> {
         key: &K,
         value: Option<&V>,
     ) -> io::Result<()> {
-        self.buffer.clear();
         self.buffer
             .push(if value.is_some() { PUT } else { REMOVED });
         self.buffer.extend_from_slice(&group.to_le_bytes());
@@ -50,7 +52,11 @@ impl<'a> EntryWriter<'a> {
         if let Some(value) = value {
             self.field(value)?;
         }
-        self.to.write_all(&self.buffer)
+        if self.buffer.len() >= GATHERED {
+            self.to.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
     }
 
     /// The length is known only afterwards: its place is kept.
@@ -67,8 +73,9 @@ impl<'a> EntryWriter<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.to.write_all(&[END])
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.buffer.push(END);
+        self.to.write_all(&self.buffer)
     }
 }
 

@@ -14,6 +14,9 @@ use super::table::Generation;
 use crate::graph::{KEY_GROUPS, key_group, stable_hash};
 use crate::operator::{Cut, InstanceContext, OperatorError, Prepared, WriteState};
 
+/// Entries that are waited for at once: about as many as a core's caches can ask for.
+const AHEAD: usize = 32;
+
 /// Bytes that are read at once.
 const BUFFER: usize = 64 * 1024;
 
@@ -97,6 +100,13 @@ enum Baseline {
     },
 }
 
+/// Where a key is looked for first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Likely {
+    hash: u64,
+    place: Option<usize>,
+}
+
 /// What a loader of this state makes.
 struct Groups<K, V> {
     groups: Vec<Shard<K, V>>,
@@ -173,9 +183,82 @@ where
     pub fn entry_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         let hash = stable_hash(&key);
         let group = &mut self.groups[group_of(hash)];
-        let (value, made) = group.get_or_insert_with(hash, key, self.generation, make);
+        let (value, made) = group.get_or_insert_with(hash, &key, self.generation, make);
         self.len += usize::from(made);
         value
+    }
+
+    /// Gives each item of a batch, in order, with the value of its key to `update`; what `make` gives is the
+    /// value of a key that has none yet.
+    ///
+    /// For batches of an operator's input: with more keys than the processor's caches hold, a look-up is
+    /// mostly the wait for memory, and here the waits of many overlap. For a few keys
+    /// [`entry`](Self::entry) does as well.
+    ///
+    /// ```
+    /// # use lockkeeper_consistent_region::state::KeyedState;
+    /// let mut counts = KeyedState::<String, u64>::new();
+    /// let words = ["sea", "sky", "sea"].map(str::to_owned).to_vec();
+    /// let mut said = Vec::new();
+    /// counts.update_each(words, |word| word, |_| 0, |word, count| {
+    ///     *count += 1;
+    ///     said.push((word, *count));
+    /// });
+    /// assert_eq!(said[2], ("sea".to_owned(), 2));
+    /// ```
+    pub fn update_each<T>(
+        &mut self,
+        batch: Vec<T>,
+        key: impl Fn(&T) -> &K,
+        make: impl Fn(&T) -> V,
+        mut update: impl FnMut(T, &mut V),
+    ) {
+        let mut batch = batch.into_iter();
+        let mut looked_up = [Likely::default(); AHEAD];
+        loop {
+            let ahead = batch.as_slice();
+            let count = ahead.len().min(AHEAD);
+            if count == 0 {
+                return;
+            }
+            self.look_ahead(ahead.iter().map(&key), &mut looked_up);
+            for (item, likely) in batch.by_ref().take(count).zip(looked_up) {
+                let Likely { hash, place } = likely;
+                let group = &mut self.groups[group_of(hash)];
+                if let Some(value) =
+                    place.and_then(|place| group.get_at(place, key(&item), self.generation))
+                {
+                    update(item, value);
+                    continue;
+                }
+                let group = &mut self.groups[group_of(hash)];
+                let (value, made) =
+                    group.get_or_insert_with(hash, key(&item), self.generation, || make(&item));
+                self.len += usize::from(made);
+                update(item, value);
+            }
+        }
+    }
+
+    /// Where the entries of the next keys are likely to be; brings them into the processor's caches.
+    fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a K>, looked_up: &mut [Likely; AHEAD])
+    where
+        K: 'a,
+    {
+        for (key, likely) in keys.zip(&mut *looked_up) {
+            let hash = stable_hash(key);
+            let place = self.groups[group_of(hash)].likely_place(hash);
+            *likely = Likely { hash, place };
+        }
+        // Nothing lies between these reads, so that the processor begins with all of them.
+        let mut read = 0;
+        for Likely { hash, place } in looked_up {
+            if let Some(place) = *place {
+                read ^= self.groups[group_of(*hash)].changed_at(place);
+            }
+        }
+        // Nobody needs them, and they would not be done.
+        std::hint::black_box(read);
     }
 
     /// Sets the value of a key.

@@ -78,6 +78,14 @@ impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
 
     /// Owns the base again if the writer has let go, with everything merged.
     fn take_back(&mut self) {
+        if matches!(self.base, Base::Frozen(_)) {
+            self.try_take_back();
+        }
+    }
+
+    /// Apart, so that what most look-ups need of it is one comparison.
+    #[inline(never)]
+    fn try_take_back(&mut self) {
         if let Base::Frozen(frozen) = &mut self.base
             && let Some(table) = Arc::get_mut(frozen)
         {
@@ -96,6 +104,32 @@ impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
         }
     }
 
+    /// See [`Table::likely_place`]; none while a writer may hold the group.
+    pub(super) fn likely_place(&self, hash: u64) -> Option<usize> {
+        match &self.base {
+            Base::Owned(table) => table.likely_place(hash),
+            Base::Frozen(_) => None,
+        }
+    }
+
+    /// See [`Table::changed_at`].
+    pub(super) fn changed_at(&self, place: usize) -> Generation {
+        self.base.table().changed_at(place)
+    }
+
+    /// The value of a key at a place that was likely, if it is there and has one.
+    pub(super) fn get_at(
+        &mut self,
+        place: usize,
+        key: &K,
+        generation: Generation,
+    ) -> Option<&mut V> {
+        match &mut self.base {
+            Base::Owned(table) => table.get_at(place, key)?.changed_value(generation),
+            Base::Frozen(_) => None,
+        }
+    }
+
     pub(super) fn get(&self, hash: u64, key: &K) -> Option<&V> {
         let base = self.base.table();
         let entry = match self.over.is_empty() {
@@ -109,7 +143,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
     pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,
-        key: K,
+        key: &K,
         generation: Generation,
         make: impl FnOnce() -> V,
     ) -> (&mut V, bool) {
@@ -118,8 +152,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Shard<K, V> {
         };
         self.take_back();
         let entry = match &mut self.base {
-            Base::Owned(table) => table.get_or_insert_with(hash, key, |_| new()),
-            Base::Frozen(table) => self.over.get_or_insert_with(hash, key, |key| {
+            Base::Owned(table) => table.get_or_insert_with(hash, key, new),
+            Base::Frozen(table) => self.over.get_or_insert_with(hash, key, || {
                 table.get(hash, key).cloned().unwrap_or_else(new)
             }),
         };

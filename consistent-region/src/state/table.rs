@@ -41,6 +41,17 @@ impl<V> Entry<V> {
         }
     }
 
+    /// The value, as one that `generation` changes.
+    pub(super) fn changed_value(&mut self, generation: Generation) -> Option<&mut V> {
+        match self {
+            Self::Value { changed, value } => {
+                *changed = generation;
+                Some(value)
+            }
+            Self::Removed { .. } => None,
+        }
+    }
+
     pub(super) fn into_value(self) -> Option<V> {
         match self {
             Self::Value { value, .. } => Some(value),
@@ -97,19 +108,42 @@ impl<K: Hash + Eq, V> Table<K, V> {
         found.map(|(_, entry)| entry)
     }
 
+    /// The place of what is nearly always the entry of this key, without a look at it: the first whose seven
+    /// bits of hash are the same. To compare keys would be to wait for the entry.
+    pub(super) fn likely_place(&self, hash: u64) -> Option<usize> {
+        self.0.find_bucket_index(place(hash), |_| true)
+    }
+
+    /// When what lies at a place was changed, for those who want it to be read.
+    pub(super) fn changed_at(&self, place: usize) -> Generation {
+        let found = self.0.get_bucket(place);
+        found.map_or(0, |(_, entry)| entry.changed())
+    }
+
+    /// The entry at a place, if it is this key's.
+    pub(super) fn get_at(&mut self, place: usize, key: &K) -> Option<&mut Entry<V>> {
+        let found = self.0.get_bucket_mut(place);
+        found.and_then(|(other, entry)| (other == key).then_some(entry))
+    }
+
     /// The entry of a key; what `make` gives if there is none yet.
     pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,
-        key: K,
-        make: impl FnOnce(&K) -> Entry<V>,
-    ) -> &mut Entry<V> {
-        let same = |(other, _): &(K, Entry<V>)| *other == key;
-        let (_, entry) = match self.0.entry(place(hash), same, place_of) {
-            hash_table::Entry::Occupied(found) => found.into_mut(),
-            hash_table::Entry::Vacant(place) => {
-                let entry = make(&key);
-                place.insert((key, entry)).into_mut()
+        key: &K,
+        make: impl FnOnce() -> Entry<V>,
+    ) -> &mut Entry<V>
+    where
+        K: Clone,
+    {
+        let place = place(hash);
+        // Not `entry`, which makes room for a new one before it looks.
+        let (_, entry) = match self.0.find_entry(place, |(other, _)| other == key) {
+            Ok(found) => found.into_mut(),
+            Err(absent) => {
+                let new = (key.clone(), make());
+                let table = absent.into_table();
+                table.insert_unique(place, new, place_of).into_mut()
             }
         };
         entry

@@ -115,6 +115,8 @@ fn s29_changes_hold_what_changed_since_the_last_complete_cut_and_nothing_else() 
 enum Step {
     Insert(u64, u64),
     Add(u64),
+    /// The same for each key of a batch.
+    AddEach(Vec<u64>),
     Remove(u64),
     /// A cut; its object is written after so many further steps. `fails`: it comes to nothing.
     Cut {
@@ -128,6 +130,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (key.clone(), any::<u64>()).prop_map(|(key, value)| Step::Insert(key, value)),
         4 => key.clone().prop_map(Step::Add),
+        2 => proptest::collection::vec(key.clone(), 0..100).prop_map(Step::AddEach),
         3 => key.prop_map(Step::Remove),
         2 => (0_usize..6, any::<bool>()).prop_map(|(late, fails)| Step::Cut { late, fails }),
     ]
@@ -160,6 +163,19 @@ proptest! {
                     *value = value.wrapping_add(1);
                     let value = model.entry(key).or_default();
                     *value = value.wrapping_add(1);
+                }
+                Step::AddEach(keys) => {
+                    let mut seen = Vec::new();
+                    state.update_each(keys.clone(), |key| key, |_| 0, |key, value| {
+                        *value = value.wrapping_add(1);
+                        seen.push((key, *value));
+                    });
+                    let expected: Vec<_> = keys.iter().map(|&key| {
+                        let value = model.entry(key).or_default();
+                        *value = value.wrapping_add(1);
+                        (key, *value)
+                    }).collect();
+                    prop_assert_eq!(seen, expected);
                 }
                 Step::Remove(key) => prop_assert_eq!(state.remove(&key), model.remove(&key)),
                 Step::Cut { late, fails } if writing.is_none() => {
