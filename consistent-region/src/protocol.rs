@@ -307,7 +307,8 @@ pub struct InstanceTimings {
     pub prepare: u64,
     /// Batches, not microseconds: how many waited at its receivers in front of the marker when it
     /// was sent on. For a start operator that is the depth of the queues when the cut was
-    /// triggered; a receiver in another process is seen as far as the stream to it.
+    /// triggered; a receiver in another process is seen as far as the stream to it. Those that a
+    /// receiver has taken at once and not processed yet, seven at most, are not counted.
     #[serde(default)]
     pub queued: u64,
 }

@@ -20,4 +20,4 @@ pub(crate) use route::{Closed, Partitioner, Route, Target};
 pub const BATCH_TUPLES: usize = 1_024;
 
 /// Batches that a channel holds for each of its senders.
-pub(crate) const BATCHES_PER_SENDER: usize = 4;
+pub(crate) const BATCHES_PER_SENDER: usize = 8;

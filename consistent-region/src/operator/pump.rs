@@ -7,6 +7,7 @@
 
 mod commit;
 mod cut;
+mod input;
 mod reset;
 mod streams;
 
@@ -192,7 +193,9 @@ impl<A: Operator> Pump<A> {
             Poll::Ready(None) => return Turn::Stop,
             Poll::Pending => {}
         }
-        if let Poll::Ready(Some(done)) = self.jobs.poll_next_unpin(task) {
+        if !self.jobs.is_empty()
+            && let Poll::Ready(Some(done)) = self.jobs.poll_next_unpin(task)
+        {
             return self.job_done(actor, done);
         }
         if self.waiting.is_some() && self.keeper.is_empty(task) {
@@ -346,7 +349,7 @@ impl<A: Operator> Pump<A> {
         let Some(input) = &mut streams.input else {
             return Turn::Wait;
         };
-        match input.poll_recv(task) {
+        match input.poll_next(task) {
             Poll::Pending => Turn::Wait,
             // All senders are gone: they report why, and a reset follows.
             Poll::Ready(None) => {

@@ -2,17 +2,16 @@
 
 use std::task::{self, Poll};
 
-use tokio::sync::mpsc;
-
+use super::input::Input;
 use crate::graph::spec::Erased;
 use crate::operator::Operator;
 use crate::operator::markers::Markers;
 use crate::operator::ports::Side;
-use crate::stream::{Closed, Element, Marker, Route};
+use crate::stream::{Closed, Marker, Route};
 
 /// The open streams of one attempt.
 pub(crate) struct Streams<A: Operator> {
-    pub(super) input: Option<mpsc::Receiver<Element<A::Input>>>,
+    pub(super) input: Option<Input<A::Input>>,
     pub(super) sides: Vec<Box<dyn Side<A>>>,
     pub(super) routes: Vec<Route<A::Output>>,
     pub(super) markers: Markers,
@@ -31,7 +30,7 @@ impl<A: Operator> Streams<A> {
     ) -> Option<Self> {
         let input = match input {
             None => None,
-            Some(input) => Some(*input.downcast().ok()?),
+            Some(input) => Some(Input::new(*input.downcast().ok()?)),
         };
         let routes = routes
             .into_iter()
