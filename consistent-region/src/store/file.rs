@@ -6,12 +6,13 @@
 //! its name and swept.
 
 mod located;
+mod writing;
 
 use std::fmt;
 use std::fs;
 use std::fs::File;
 use std::io;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +25,6 @@ use super::{CheckpointStore, Compression, StoreError, WriteObject, Written, name
 /// Unfinished objects are called `.part-<uuid>-<name>`.
 const UNFINISHED: &str = ".part-";
 const UUID_LENGTH: usize = 36;
-const BUFFER: usize = 256 * 1024;
 
 /// A folder of checkpoint objects. Several processes may use it at once.
 ///
@@ -33,7 +33,7 @@ const BUFFER: usize = 256 * 1024;
 ///
 /// A flush that failed is never tried again as if it had not: the kernel may have dropped the pages that
 /// it could not write, and a second flush would succeed without them. The object is given up, and the
-/// region writes a whole new one.
+/// region writes a whole new one. A long object is flushed while it is being written as well, each 8 MiB.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
@@ -273,62 +273,10 @@ impl FileStore {
             .write(true)
             .create_new(true)
             .open(unfinished)?;
-        let mut writer = BufWriter::with_capacity(BUFFER, Measured::new(file));
-        write(&mut writer)?;
-        let measured = writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        if measured.failed {
-            // Its writer took no notice.
-            return Err(io::Error::other("an earlier write of this object failed"));
-        }
-        self.flush.file(&measured.file)?;
+        let written = writing::write(&file, &self.flush, write)?;
+        self.flush.file(&file)?;
         fs::hard_link(unfinished, path)?;
-        Ok(Written {
-            length: measured.length,
-            crc32: measured.hasher.finalize(),
-        })
-    }
-}
-
-/// Takes length and checksum of what goes into a file.
-#[derive(Debug)]
-struct Measured {
-    file: File,
-    length: u64,
-    hasher: crc32fast::Hasher,
-    /// What failed once is not tried again.
-    failed: bool,
-}
-
-impl Measured {
-    fn new(file: File) -> Self {
-        Self {
-            file,
-            length: 0,
-            hasher: crc32fast::Hasher::new(),
-            failed: false,
-        }
-    }
-}
-
-impl Write for Measured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.failed {
-            return Err(io::Error::other("an earlier write of this object failed"));
-        }
-        let count = self.file.write(bytes).inspect_err(|error| {
-            self.failed = error.kind() != io::ErrorKind::Interrupted;
-        })?;
-        self.hasher.update(&bytes[..count]);
-        self.length = self
-            .length
-            .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(written)
     }
 }
 
@@ -390,16 +338,6 @@ mod tests {
             assert!(write().is_ok());
             assert_eq!(flushes.load(Ordering::SeqCst), failing + 3);
         }
-    }
-
-    /// `/dev/full` fails each write.
-    #[test]
-    fn a_failed_write_is_not_forgotten_when_its_writer_does_not_look() {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut writer = BufWriter::with_capacity(8, Measured::new(full));
-        assert!(writer.write_all(&[0; 100]).is_err());
-        let measured = writer.into_inner().unwrap();
-        assert!(measured.failed);
     }
 
     #[test]
