@@ -22,10 +22,14 @@
 //! A coordinator that does not lead, or was deposed and knows, sets the gauges of what it saw to 0, so that the
 //! greatest value of all coordinators is the leader's.
 
+mod operator;
+
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 
+use self::operator::OperatorMetrics;
 use super::status::{CompletedCut, RegionEvent, RegionState, RegionStatus};
 use crate::protocol::InstanceTimings;
 
@@ -38,6 +42,7 @@ pub(super) struct Measure {
     region: String,
     state: Option<RegionState>,
     last_cut: Option<Instant>,
+    operators: HashMap<String, OperatorMetrics>,
 }
 
 impl Measure {
@@ -46,6 +51,7 @@ impl Measure {
             region: region.to_owned(),
             state: None,
             last_cut: None,
+            operators: HashMap::new(),
         };
         measure.set("lockkeeper_region_term", 0.0);
         measure
@@ -127,27 +133,14 @@ impl Measure {
         }
     }
 
-    fn instance(&self, timings: &InstanceTimings) {
-        let labels = || {
-            let operator = timings.instance.operator.clone();
-            [("region", self.region.clone()), ("operator", operator)]
-        };
-        for (phase, microseconds) in [
-            ("start_delay", timings.start_delay),
-            ("drain", timings.drain),
-            ("prepare", timings.prepare),
-            ("write", timings.write),
-        ] {
-            let [region, operator] = labels().map(|(_, value)| value);
-            let seconds = Duration::from_micros(microseconds).as_secs_f64();
-            histogram!(
-                "lockkeeper_region_phase_seconds",
-                "region" => region, "operator" => operator, "phase" => phase
-            )
-            .record(seconds);
+    fn instance(&mut self, timings: &InstanceTimings) {
+        let operator = &timings.instance.operator;
+        if let Some(metrics) = self.operators.get(operator) {
+            return metrics.record(timings);
         }
-        histogram!("lockkeeper_region_queued_batches", &labels()).record(number(timings.queued));
-        counter!("lockkeeper_region_state_bytes_total", &labels()).increment(timings.bytes);
+        let metrics = OperatorMetrics::new(&self.region, operator);
+        metrics.record(timings);
+        self.operators.insert(operator.clone(), metrics);
     }
 
     fn count(&self, name: &'static str) {

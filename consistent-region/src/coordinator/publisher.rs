@@ -16,6 +16,7 @@ use lockkeeper_fencing::guard::{
     EpochGuard, GuardError, Guarded, MAX_PRUNED, ManifestId, Unusable, highest_fence,
 };
 
+use self::keeping::parts_of;
 use super::codec::{self, NoEntry};
 use super::event::Beginning;
 use super::record::Entry;
@@ -33,6 +34,9 @@ pub(crate) struct Publisher {
     ours: Ours,
     /// The objects that savepoints need, as far as they were read.
     savepoints: BTreeMap<String, BTreeSet<String>>,
+    /// The objects that retained cuts need, by the entries that hold their manifests (number and term):
+    /// an entry never changes, so it is written or read once.
+    cuts: BTreeMap<(u64, u64), BTreeSet<String>>,
 }
 
 /// Which region a term is for.
@@ -187,6 +191,7 @@ impl Publisher {
             pruned: false,
             ours: ours.clone(),
             savepoints: BTreeMap::new(),
+            cuts: BTreeMap::new(),
         };
         // Here and not only with a cut: a region that completes none may have many terms.
         match publisher.prune() {
@@ -225,6 +230,10 @@ impl Publisher {
         match self.guard.publish(entry.record.number, &bytes) {
             Ok(Guarded::Done(_)) => {
                 self.hook.at(after);
+                if let Some(manifest) = &entry.manifest {
+                    let id = (entry.record.number, self.guard.epoch());
+                    self.cuts.insert(id, parts_of(manifest));
+                }
                 Outcome::Appended
             }
             Ok(Guarded::SteppedDown { highest }) => Outcome::Over(Over::SteppedDown { highest }),

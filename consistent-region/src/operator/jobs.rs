@@ -169,7 +169,11 @@ fn load(
 }
 
 pub(crate) fn microseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+    microseconds_between(since, Instant::now())
+}
+
+pub(crate) fn microseconds_between(begin: Instant, end: Instant) -> u64 {
+    u64::try_from(end.saturating_duration_since(begin).as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What a panic said.

@@ -51,6 +51,20 @@ impl Publisher {
         Ok(self.savepoints.values().flatten().cloned().collect())
     }
 
+    /// What the cuts that `record` retains need.
+    fn needed_by_cuts(&mut self, record: &Record) -> Result<BTreeSet<String>, String> {
+        let id = |cut: &Retained| (cut.entry, cut.term);
+        let retained: BTreeSet<_> = record.retained.iter().map(id).collect();
+        self.cuts.retain(|id, _| retained.contains(id));
+        for cut in &record.retained {
+            if !self.cuts.contains_key(&id(cut)) {
+                let manifest = self.manifest(cut).map_err(text)?;
+                self.cuts.insert(id(cut), parts_of(&manifest));
+            }
+        }
+        Ok(self.cuts.values().flatten().cloned().collect())
+    }
+
     /// Removes entries and objects that `record` does not retain, and those of rounds that came to
     /// nothing. What can't be removed now is removed next time.
     pub(crate) fn tidy(&mut self, record: &Record) -> Result<(), Over> {
@@ -70,10 +84,7 @@ impl Publisher {
         }
         // Whose objects are not known might lose them: rather remove nothing.
         let mut needed = self.needed_by_savepoints().map_err(text)?;
-        for retained in &record.retained {
-            let manifest = self.manifest(retained).map_err(|error| error.to_string())?;
-            needed.extend(parts_of(&manifest));
-        }
+        needed.extend(self.needed_by_cuts(record)?);
         let over = |name: &str| {
             ObjectName::parse(name).is_some_and(|name| name.stamp.seq < record.next_cut)
         };
@@ -104,7 +115,7 @@ impl Publisher {
     }
 }
 
-fn parts_of(manifest: &Manifest) -> BTreeSet<String> {
+pub(super) fn parts_of(manifest: &Manifest) -> BTreeSet<String> {
     manifest.parts().map(|part| part.object.clone()).collect()
 }
 

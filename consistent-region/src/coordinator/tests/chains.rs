@@ -22,6 +22,8 @@ enum Step {
     Keep,
     /// The oldest savepoint is forgotten.
     Forget,
+    /// Another coordinator takes over, who has written nothing of what is kept.
+    TakeOver,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -31,6 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::FallBack),
         1 => Just(Step::Keep),
         1 => Just(Step::Forget),
+        1 => Just(Step::TakeOver),
     ]
 }
 
@@ -43,17 +46,22 @@ struct Region {
     savepoints: Vec<(String, u64)>,
 }
 
+fn enter(store: &Arc<MemoryStore>) -> (Publisher, u64) {
+    let ours = Ours {
+        region: "region".to_owned(),
+        graph: 7,
+        structure: 7,
+    };
+    let store = Arc::clone(store) as Arc<dyn CheckpointStore>;
+    let entered = Publisher::enter(store, Mandate::Alone, &ours, Hook::default());
+    let (publisher, term, _) = entered.unwrap();
+    (publisher, term)
+}
+
 impl Region {
     fn new(retained: usize) -> Self {
         let store = Arc::new(MemoryStore::new());
-        let ours = Ours {
-            region: "region".to_owned(),
-            graph: 7,
-            structure: 7,
-        };
-        let shared = Arc::clone(&store) as Arc<dyn CheckpointStore>;
-        let entered = Publisher::enter(shared, Mandate::Alone, &ours, Hook::default());
-        let (publisher, term, _) = entered.unwrap();
+        let (publisher, term) = enter(&store);
         let record = Record {
             region: "region".to_owned(),
             graph: 7,
@@ -169,6 +177,7 @@ impl Region {
                 self.publisher.remove_savepoint(&name).unwrap();
             }
             Step::Forget => {}
+            Step::TakeOver => (self.publisher, self.record.term) = enter(&self.store),
         }
         self.publisher.tidy(&self.record).unwrap();
     }

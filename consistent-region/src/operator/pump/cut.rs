@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::manifest::ObjectRecord;
 use crate::operator::control::InstanceEvent;
-use crate::operator::jobs::{self, Durable, StateLabel, microseconds};
+use crate::operator::jobs::{self, Durable, StateLabel, microseconds_between};
 use crate::operator::{Cut, Operator, OperatorError};
 use crate::point::Point;
 use crate::protocol::{InstanceTimings, Stamp};
@@ -49,7 +49,8 @@ impl<A: Operator> Pump<A> {
         if let Err(fault) = self.learn_from(actor, marker) {
             return self.fault(fault);
         }
-        let start_delay = self.round_began.take().map_or(0, microseconds);
+        let since_sign = |sign| microseconds_between(sign, began);
+        let start_delay = self.round_began.take().map_or(0, since_sign);
         self.stamp.seq = marker.seq;
         self.cut_wanted.store(false, Ordering::Release);
         self.context.hook().at(Point::Draining);
@@ -58,7 +59,8 @@ impl<A: Operator> Pump<A> {
         if let Err(fault) = guarded(|| actor.drain(output)) {
             return self.fault(fault);
         }
-        let drain = microseconds(drains);
+        // One look at the clock ends one part and begins the next: a round may have a thousand instances.
+        let prepares = Instant::now();
         self.hand_over();
         let Stamp { seq, term, attempt } = self.stamp;
         let cut = Cut {
@@ -68,7 +70,6 @@ impl<A: Operator> Pump<A> {
             completed: marker.completed,
             last: marker.last,
         };
-        let prepares = Instant::now();
         let mut prepared = match guarded(|| actor.prepare(cut)) {
             Ok(prepared) => prepared,
             Err(fault) => return self.fault(fault),
@@ -81,7 +82,7 @@ impl<A: Operator> Pump<A> {
                 Err(fault) => return self.fault(fault),
             }
         }
-        let prepare = microseconds(prepares);
+        let ends = Instant::now();
         self.prepared = Some((marker.seq, prepared.stage.is_some()));
         let mut queued = 0;
         if let Some(streams) = &mut self.streams {
@@ -91,11 +92,11 @@ impl<A: Operator> Pump<A> {
         let timings = InstanceTimings {
             instance: self.context.instance().clone(),
             start_delay,
-            blocking: microseconds(began),
+            blocking: microseconds_between(began, ends),
             write: 0,
             bytes: 0,
-            drain,
-            prepare,
+            drain: microseconds_between(drains, prepares),
+            prepare: microseconds_between(prepares, ends),
             queued,
         };
         let nothing = prepared.state.is_none() && prepared.stage.is_none();
