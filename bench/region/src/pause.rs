@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// Rounds with small state, and with 100 MB, of which each takes as long as the disk does.
 const SMALL: u64 = 200;
-const LARGE: u64 = 30;
+const LARGE: u64 = 100;
 const PAD: usize = 1_000;
 
 pub fn figures(_: &Settings, figures: &mut Vec<Figure>) -> Result<(), Failure> {

@@ -108,7 +108,7 @@ pub async fn run(run: &Run) -> Result<Outcome, Failure> {
             limit.stop();
         }
         Until::Rounds(rounds) => {
-            cut(&running.coordinator, rounds).await?;
+            cut(&running.coordinator, &work, rounds).await?;
             limit.stop();
         }
     }
@@ -131,10 +131,13 @@ pub async fn run(run: &Run) -> Result<Outcome, Failure> {
     })
 }
 
-/// So many cuts, each as soon as the one before is complete and some tuples have flowed.
-async fn cut(coordinator: &CoordinatorHandle, rounds: u64) -> Result<(), Failure> {
+/// So many cuts of the whole state, each as soon as the one before is complete and some tuples have flowed.
+async fn cut(coordinator: &CoordinatorHandle, work: &Work, rounds: u64) -> Result<(), Failure> {
     if !coordinator.reached(RegionState::Processing).await {
         return Err("the region did not start".into());
+    }
+    while !work.seen.every_key() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let mut events = coordinator.events();
     for _ in 0..rounds {

@@ -102,6 +102,11 @@ impl Seen {
         self.tuples.load(Relaxed)
     }
 
+    /// Whether there is a count of each key: the state has its full size.
+    pub fn every_key(&self) -> bool {
+        self.last.iter().all(|count| count.load(Relaxed) > 0)
+    }
+
     /// Whether each key has the count that the numbers below `numbers` give it: no figure counts without.
     pub fn correct(&self, numbers: u64) -> bool {
         let mut truth = vec![0_u64; self.last.len()];
