@@ -30,6 +30,8 @@ const BUFFER: usize = 64 * 1024;
 ///   writes a whole state again when the changes together are as long as one (S29 of the semantics
 ///   list, issue 7). It keeps removed keys until a cut has said so.
 /// - In memory an entry takes what key and value take, and some eight bytes more.
+/// - With more keys than the processor's caches hold, give it whole batches:
+///   [`update_each`](Self::update_each).
 /// - It is restored at any width: each instance takes the key groups that it owns (S28).
 ///   The key must be the one that the graph shares out by
 ///   ([`RegionBuilder::keyed`](crate::graph::RegionBuilder::keyed)).
