@@ -18,7 +18,6 @@
 //! - Batches are counted within an epoch, see [`Ledger`].
 
 mod config;
-mod digest;
 mod expected;
 mod ledger;
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The task behind the connector actor: it owns the connection and carries out what [`Delivery`]
 //! says.
 
+mod stream;
+
 use std::any::Any;
 use std::collections::VecDeque;
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::stream::{Handled, Probing, Stream};
 use super::actor::Batch;
 use super::backoff::Backoff;
 use super::delivery::{Delivery, Desired, Step};
 use super::measure::ConnectorMetrics;
-use super::rows::{Outcome, RowSink};
+use super::rows::RowSink;
 use super::settings::CanalConnectorSettings;
 use super::simple::SimpleCanalConnector;
 use super::spans::{BatchState, Spans};
@@ -34,17 +35,6 @@ use crate::transaction::{CommittedTransaction, TransactionAssembler};
 
 /// The first pause between two questions while nothing comes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-
-type Handling = Pin<Box<dyn Future<Output = Handled>>>;
-type Probing = Pin<Box<dyn Future<Output = BinlogAnswer>>>;
-
-/// What a handler has dealt with, from the first batch of which it had an entry to the last.
-struct Handled {
-    first: BatchId,
-    last: BatchId,
-    position: Option<Position>,
-    outcome: Outcome,
-}
 
 /// Who handles, and what.
 #[derive(Clone)]
@@ -524,66 +514,6 @@ impl Driver {
             status.pause(desired == Desired::Paused);
             differs
         });
-    }
-}
-
-/// One connection's work.
-struct Stream {
-    delivery: Delivery,
-    /// Whether the next batch was asked for already.
-    asked: bool,
-    assembler: TransactionAssembler,
-    spans: Spans,
-    handling: FuturesUnordered<Handling>,
-    /// Batches that are not acknowledged, and since when.
-    unacknowledged: VecDeque<(BatchId, std::time::Instant)>,
-    /// Before the next question while nothing comes.
-    pause: Duration,
-    /// When the subscription stood.
-    since: Instant,
-    /// When handlers are no longer waited for.
-    stop_at: Option<Instant>,
-    keep_alive: Duration,
-    stall: Option<StallWatch>,
-    /// The question to the database, if one is open.
-    probing: FuturesUnordered<Probing>,
-}
-
-impl Stream {
-    /// Forgets the batches up to this one, and says how many they were.
-    fn acknowledged(&mut self, last: BatchId) -> u64 {
-        let mut count = 0;
-        while self
-            .unacknowledged
-            .front()
-            .is_some_and(|(batch, _)| *batch <= last)
-        {
-            self.unacknowledged.pop_front();
-            count += 1;
-        }
-        count
-    }
-
-    fn oldest_since(&self) -> Option<std::time::Instant> {
-        self.unacknowledged.front().map(|(_, since)| *since)
-    }
-
-    /// Waits for a handler's result.
-    fn handle(
-        &mut self,
-        first: BatchId,
-        last: BatchId,
-        position: Option<Position>,
-        request: impl Future<Output = Outcome> + 'static,
-    ) {
-        self.handling.push(Box::pin(async move {
-            Handled {
-                first,
-                last,
-                position,
-                outcome: request.await,
-            }
-        }));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Integers as servers write them: digits, and a minus sign before them.
 
-/// As many digits as any `i64` can have.
+/// A number of so many digits is an `i64`, whichever they are.
 const DIGITS: usize = 18;
 
 /// The number, if the text is a plain one that fits: what [`str::parse`] would say. `None` says nothing: it may

@@ -71,12 +71,9 @@ impl<V> Entry<V> {
             let (changed, value) = (generation, make());
             *self = Self::Value { changed, value };
         }
-        match self {
-            Self::Value { changed, value } => {
-                *changed = generation;
-                (value, made)
-            }
-            Self::Removed { .. } => unreachable!("a removed key was given its value above"),
+        match self.changed_value(generation) {
+            Some(value) => (value, made),
+            None => unreachable!("a removed key was given its value above"),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use metrics::{Key, Label, Level, Metadata, SharedString, with_recorder};
+use metrics::{Key, Label, Level, Metadata, with_recorder};
 
 use super::number;
 use crate::protocol::InstanceTimings;
@@ -24,9 +24,8 @@ pub(super) struct OperatorMetrics {
 impl OperatorMetrics {
     pub(super) fn new(region: &str, operator: &str) -> Self {
         let labels = || {
-            let value = |text: &str| SharedString::from_owned(text.to_owned());
-            let region = Label::new("region", value(region));
-            vec![region, Label::new("operator", value(operator))]
+            let region = Label::new("region", region.to_owned());
+            vec![region, Label::new("operator", operator.to_owned())]
         };
         Self {
             phases: PHASES.map(|phase| {
