@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use lockkeeper_canal::{ClusterCanalConnector, Message};
 
+use crate::note;
 use crate::settings::Settings;
 use crate::settings::canal::CanalSettings;
 use crate::signals::Signals;
@@ -170,6 +171,7 @@ async fn connector(
         .subscribe(&canal.filter()?)
         .await
         .with_context(|| format!("subscribing to destination {}", canal.destination))?;
+    note!("canal-tail: following {}", canal.destination);
     Ok(connector)
 }
 
@@ -188,7 +190,7 @@ async fn follow(
         };
         pause = PAUSES.0;
         if std::mem::replace(&mut epoch, message.id().epoch()) != epoch {
-            eprintln!("canal-tail: connected anew; what was not acknowledged comes again");
+            note!("canal-tail: connected anew; what was not acknowledged comes again");
         }
         let whole = match print(options.format, &message, rest, output) {
             Ok((printed, whole)) => {
@@ -203,7 +205,7 @@ async fn follow(
         if options.ack && whole {
             match connector.ack(message.id()).await {
                 // It comes again, and is printed again.
-                Err(error) if error.is_retryable() => eprintln!("canal-tail: {error}"),
+                Err(error) if error.is_retryable() => note!("canal-tail: {error}"),
                 other => other?,
             }
         }

@@ -3,14 +3,12 @@
 mod printer;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use actix::prelude::*;
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use lockkeeper_canal::mq::{KafkaProducer, MqForwarder, MqProducer};
 use lockkeeper_canal::{CanalConnector, ConnectorEnd, Stop, WaitForEnd};
-use tokio::sync::Notify;
 
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -141,9 +139,9 @@ impl Options {
 pub async fn run(options: &Options) -> anyhow::Result<()> {
     let settings = options.settings()?;
     if options.print {
-        let printed = Arc::new(Notify::new());
-        let printer = Printer::new(options.limit.unwrap_or(usize::MAX), printed.clone());
-        return forward(options, &settings, printer, printed.notified()).await;
+        let (printer, printed) = Printer::new(options.limit.unwrap_or(usize::MAX));
+        let done = async { printed.await?.context("standard output") };
+        return forward(options, &settings, printer, done).await;
     }
     ensure!(
         !settings.kafka.brokers.is_empty(),
@@ -153,12 +151,12 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     forward(options, &settings, producer, std::future::pending()).await
 }
 
-/// `done` resolves when it is to end by itself.
+/// `done` resolves when it is to end by itself, and says whether that is as it should be.
 async fn forward(
     options: &Options,
     settings: &Settings,
     producer: impl MqProducer,
-    done: impl Future<Output = ()>,
+    done: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::take()?;
     let forwarder = MqForwarder::new(producer, settings.forwarder.forwarder()?)?.start();
@@ -171,13 +169,17 @@ async fn forward(
     let connector = settings.canal.builder(address)?.build()?;
     let follow = settings.connector.connector(settings.canal.filter()?);
     let connector = CanalConnector::new(connector, follow, forwarder.recipient())?.start();
+    let mut printed = Ok(());
     let end = tokio::select! {
         end = connector.send(WaitForEnd) => end,
-        () = done => connector.send(Stop).await,
+        how = done => {
+            printed = how;
+            connector.send(Stop).await
+        }
         () = signals.next() => connector.send(Stop).await,
     };
     match end? {
         ConnectorEnd::Failed(error) => Err(error.into()),
-        _ => Ok(()),
+        _ => printed,
     }
 }

@@ -1,10 +1,12 @@
 //! Prints what changes in a database: `canal-tail --embedded`.
 //!
 //! Each change is a line of JSON, or of a table with `--format table`. `--help` says the rest.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use lockkeeper_examples::note;
 use lockkeeper_examples::tail::{Options, run};
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,7 +16,7 @@ async fn main() -> ExitCode {
     match run(&options, &mut output).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("canal-tail: {error:#}");
+            note!("canal-tail: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,10 +1,12 @@
 //! A counter in one process, who adds to it in another:
 //! `counter serve`, and then `counter add 5`, as often as you like.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use lockkeeper_core::prelude::*;
 use lockkeeper_examples::counter::{Add, Counter, CounterGateway};
+use lockkeeper_examples::say;
 use lockkeeper_examples::signals::Signals;
 use lockkeeper_remote::RemoteBuilderExt;
 
@@ -47,7 +49,7 @@ async fn serve(listen: &str) -> anyhow::Result<()> {
     let service = RpcService::builder().bind(listen).start().await?;
     let server = service.start_server("counter", Counter::default()).await?;
     server.start().await?;
-    println!("serving {}", server.address());
+    say!("serving {}", server.address());
     signals.next().await;
     // The endpoint first, with what it has to finish; then the connections.
     service.terminate().await?;
@@ -60,7 +62,7 @@ async fn add(number: i64, at: &RpcAddress) -> anyhow::Result<()> {
         .connect::<CounterGateway>(at)
         .await
         .context("is `counter serve` running?")?;
-    println!("{}", counter.send(Add(number)).await?);
+    say!("{}", counter.send(Add(number)).await?);
     service.terminate().await?;
     Ok(())
 }

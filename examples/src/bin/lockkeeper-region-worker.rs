@@ -1,24 +1,21 @@
 //! A worker of a region over several hosts, with the operators of `word-count`.
 //!
 //! `--help` says how it is told where the coordinators and the store are, and the exit codes.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use lockkeeper_examples::region_worker::{options::Options, run};
-use tracing_subscriber::EnvFilter;
+use lockkeeper_examples::{note, terminal};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    terminal::log("warn");
     match actix::System::new().block_on(run(&options)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("lockkeeper-region-worker: {error:#}");
+            note!("lockkeeper-region-worker: {error:#}");
             ExitCode::from(2)
         }
     }

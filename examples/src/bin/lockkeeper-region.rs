@@ -1,6 +1,7 @@
 //! Looks at the store of a consistent region, and changes it while nobody works on it.
 //!
 //! `lockkeeper-region inspect DIR` is where to begin. `--help` says the rest, and the exit codes.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! What an operator does to a running system: `lockkeeper region status --address HOST:PORT`.
 //!
 //! `--help` says the rest, and the exit codes.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 

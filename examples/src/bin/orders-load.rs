@@ -3,6 +3,7 @@
 //!
 //! SIGTERM and Ctrl-C end it as `--seconds` does: behind the transaction that is under way, with a log of
 //! everything that was committed and with the row that ends the job.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use lockkeeper_examples::orders::database::{self, Pace, TableName};
 use lockkeeper_examples::orders::script::Script;
+use lockkeeper_examples::say;
 use lockkeeper_examples::signals::Signals;
 
 #[derive(Debug, Parser)]
@@ -48,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     let mut connection = tokio::select! {
         connected = database::connect(&options.url) => connected?,
         () = signals.next() => {
-            println!("stopped by a signal: nothing was written");
+            say!("stopped by a signal: nothing was written");
             return Ok(());
         }
     };
@@ -63,6 +65,6 @@ async fn main() -> anyhow::Result<()> {
     let (table, log) = (&options.table, &options.log);
     let stop = signals.next();
     let rows = database::load(&mut connection, table, script, &pace, log, stop).await?;
-    println!("{rows} row changes committed to {}", options.table);
+    say!("{rows} row changes committed to {}", options.table);
     Ok(())
 }

@@ -3,11 +3,13 @@
 //! Reads `DIR/out` and the truth that `DIR/truth.json` names, nothing else of the job. Prints one
 //! JSON object; exit code 0: equal, 1: not equal, 2: something can't be read. SIGTERM and Ctrl-C end it
 //! before there is a verdict: it says so in place of one, with exit code 0.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use lockkeeper_examples::note;
 use lockkeeper_examples::orders::truth::verify;
 
 #[derive(Debug, Parser)]
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
             code
         }
         Err(error) => {
-            eprintln!("orders-verify: {error}");
+            note!("orders-verify: {error}");
             ExitCode::from(2)
         }
     }

@@ -2,6 +2,7 @@
 //! cluster that kills its own processes. `orders --help` tells what it takes.
 //!
 //! Exit code 0: all right; 1: lost, duplicated, or totals differ; 2: usage or environment.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
@@ -9,20 +10,15 @@ use clap::Parser;
 use lockkeeper_examples::orders::node::Place;
 use lockkeeper_examples::orders::options::{NodeCommand, Options};
 use lockkeeper_examples::orders::{node, run, truth};
-use tracing_subscriber::EnvFilter;
+use lockkeeper_examples::{note, say, terminal};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let level = if options.node.is_some() {
-        filter
-    } else {
-        EnvFilter::new("warn")
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(level)
-        .with_writer(std::io::stderr)
-        .init();
+    match options.node {
+        Some(_) => terminal::log("info"),
+        // the log of a job is its lines
+        None => terminal::log_only("warn"),
+    }
     let system = actix::System::new();
     match &options.node {
         Some(NodeCommand::Node {
@@ -51,7 +47,7 @@ fn exit_code(result: anyhow::Result<bool>) -> ExitCode {
     match result {
         Ok(right) => ExitCode::from(u8::from(!right)),
         Err(error) => {
-            eprintln!("orders: {error:#}");
+            note!("orders: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -65,12 +61,12 @@ async fn job(options: &Options) -> anyhow::Result<bool> {
         .iter()
         .flat_map(|verdict| &verdict.chain_errors)
     {
-        eprintln!("orders: {error}");
+        note!("orders: {error}");
     }
     if options.json {
-        println!("{}", serde_json::to_string(&finished.outcome)?);
+        say!("{}", serde_json::to_string(&finished.outcome)?);
     } else {
-        println!("{}", finished.summary());
+        say!("{}", finished.summary());
     }
     Ok(finished.verdict.is_none_or(|verdict| verdict.is_right()))
 }

@@ -16,6 +16,7 @@ use super::counter::{Count, Counted, CounterGateway};
 use super::node::COMPONENT;
 use super::options::{DriverName, Options, PlaceOptions};
 use super::place::Driver;
+use crate::say;
 use crate::signals::Signals;
 
 const PROCESSES: u32 = 3;
@@ -64,7 +65,7 @@ async fn count(options: &Options) -> anyhow::Result<()> {
     let counter = LeaderGateway::<CounterGateway>::new(service.clone(), retrieval);
     tokio::select! {
         counted = count_calls(options, &counter, &mut processes) => counted?,
-        () = signals.next() => println!("stopped by a signal"),
+        () = signals.next() => say!("stopped by a signal"),
     }
     processes.end().await?;
     service.terminate().await?;
@@ -95,21 +96,22 @@ async fn count_calls(
             );
         }
         if last.is_none_or(|last| last.token != counted.token) {
-            println!("process {} leads: {}", counted.by, counted.token);
+            say!("process {} leads: {}", counted.by, counted.token);
         }
-        println!("counter {}", counted.value);
+        say!("counter {}", counted.value);
         last = Some(counted);
         // After the last kill there is a call left that shows that it goes on.
         if request * (options.kills + 1) / options.calls > killed && request < options.calls {
             killed += 1;
             processes.kill(counted.by).await?;
-            println!("process {} killed", counted.by);
+            say!("process {} killed", counted.by);
         }
         tokio::time::sleep(Duration::from_millis(options.pause_ms)).await;
     }
-    println!(
+    say!(
         "counter {} after {} calls, {killed} leaders killed",
-        options.calls, options.calls
+        options.calls,
+        options.calls
     );
     Ok(())
 }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::account::{Account, END_CUSTOMER, Order, RowChange};
 use super::script::Script;
+use crate::say;
 
 /// The environment variable with the database's password: it is never an argument.
 pub const PASSWORD_VARIABLE: &str = "ORDERS_SQL_PASSWORD";
@@ -166,7 +167,7 @@ pub async fn load(
         let sql = statements(name, &transaction);
         execute(connection, sql, stop.clone()).await?;
         if number == 1 {
-            println!("writing to {name}");
+            say!("writing to {name}");
         }
         let mut changes: HashMap<String, u64> = HashMap::new();
         for change in transaction.iter().flat_map(RowChange::account_changes) {

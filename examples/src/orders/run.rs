@@ -23,6 +23,7 @@ use super::script::Script;
 use super::truth::Truth;
 use crate::settings::Settings;
 use crate::settings::election::{ElectionDriver, ElectionSettings};
+use crate::{note, say};
 
 /// How a run ended.
 #[derive(Debug)]
@@ -113,8 +114,8 @@ pub async fn run(options: &Options) -> anyhow::Result<Finished> {
         server.stop();
     }
     match &end {
-        End::Failed(reason) => eprintln!("orders: the region failed: {reason}"),
-        End::Interrupted => eprintln!(
+        End::Failed(reason) => note!("orders: the region failed: {reason}"),
+        End::Interrupted => note!(
             "orders: ended with a final cut; start it again with --data {} to go on",
             data.display()
         ),
@@ -147,7 +148,7 @@ fn serve_console(options: &Options) -> anyhow::Result<Option<(Serving, ToBeShown
     let token = console::read_token(options.console_token_file.as_deref())?;
     let (overview, wishes) = Overview::new();
     let serving = console::serve(overview.registry(), address, token)?;
-    println!("console http://{}/", serving.address());
+    say!("console http://{}/", serving.address());
     Ok(Some((serving, (overview, wishes))))
 }
 
@@ -287,23 +288,29 @@ fn plan(options: &Options) -> anyhow::Result<Vec<Kill>> {
 /// cut.
 fn announce(job: Job) -> impl FnMut(&Report) {
     let (mut ready, mut early) = (false, Vec::new());
-    move |report| match report {
-        Report::Leader { .. } => {
-            if let Err(error) = job.remember_that_it_ran() {
-                tracing::warn!(%error, "a loss of the checkpoints may go unnoticed");
+    move |report| {
+        let line = match report {
+            Report::Leader { .. } => {
+                if let Err(error) = job.remember_that_it_ran() {
+                    tracing::warn!(%error, "a loss of the checkpoints may go unnoticed");
+                }
+                return;
             }
-        }
-        Report::Subscribed if !std::mem::replace(&mut ready, true) => {
-            println!("ready");
-            early
-                .drain(..)
-                .for_each(|address| println!("admin {address}"));
-        }
+            Report::Subscribed if !std::mem::replace(&mut ready, true) => {
+                say!("ready");
+                early.drain(..).for_each(|line| say!("{line}"));
+                return;
+            }
+            Report::Admin { address } => format!("admin {address}"),
+            Report::Cut { seq, .. } => format!("cut {seq}"),
+            _ => return,
+        };
         // `ready` is the first line, whoever is faster
-        Report::Admin { address } if !ready => early.push(address.clone()),
-        Report::Admin { address } => println!("admin {address}"),
-        Report::Cut { seq, .. } => println!("cut {seq}"),
-        _ => {}
+        if ready {
+            say!("{line}");
+        } else {
+            early.push(line);
+        }
     }
 }
 
@@ -313,7 +320,7 @@ fn show_progress(chaos: bool) -> impl FnMut(&Measured) {
     move |measured| {
         let processed = measured.processed();
         let a_second = processed - std::mem::replace(&mut before, processed);
-        eprintln!(
+        note!(
             "{processed} changes processed, {a_second} a second, last cut {}, leader's term {}, {} kills{}",
             measured.last_cut(),
             measured.term(),

@@ -13,6 +13,7 @@ use super::database::{self, TableName};
 use super::judge::{Verdict, judge};
 use super::script;
 use crate::signals::Signals;
+use crate::{note, say};
 
 /// Where the truth comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,8 +98,8 @@ pub async fn verify(data: &Path) -> ExitCode {
     };
     let said = verdict.await.and_then(|verdict| {
         match &verdict {
-            Some(verdict) => println!("{}", serde_json::to_string(verdict)?),
-            None => println!("stopped by a signal: nothing was compared"),
+            Some(verdict) => say!("{}", serde_json::to_string(verdict)?),
+            None => say!("stopped by a signal: nothing was compared"),
         }
         Ok(verdict)
     });
@@ -108,7 +109,7 @@ pub async fn verify(data: &Path) -> ExitCode {
             ExitCode::from(u8::from(is_wrong))
         }
         Err(error) => {
-            eprintln!("orders-verify: {error:#}");
+            note!("orders-verify: {error:#}");
             ExitCode::from(2)
         }
     }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use super::options::Options;
 use super::place::Election;
 use super::run::component;
+use crate::say;
 
 /// How long a last cut may take when a signal asks for the end: without workers there is none.
 const STOP: Duration = Duration::from_secs(20);
@@ -47,7 +48,7 @@ impl Contender {
         let hook = Hook::default();
         let coordinator =
             ElectedCoordinator::start(settings, store, hook, service, election).await?;
-        println!("contending");
+        say!("contending");
         Ok(Self {
             coordinator,
             elections,
@@ -114,9 +115,9 @@ enum Seen {
 
 fn print(event: Result<RegionEvent, RecvError>) -> anyhow::Result<Seen> {
     match event {
-        Ok(RegionEvent::CutCompleted(cut)) => println!("cut {}", cut.seq),
-        Ok(RegionEvent::WorkerJoined { worker, .. }) => println!("{worker} has joined"),
-        Ok(RegionEvent::WorkerLost { worker, .. }) => println!("{worker} is lost"),
+        Ok(RegionEvent::CutCompleted(cut)) => say!("cut {}", cut.seq),
+        Ok(RegionEvent::WorkerJoined { worker, .. }) => say!("{worker} has joined"),
+        Ok(RegionEvent::WorkerLost { worker, .. }) => say!("{worker} is lost"),
         Ok(RegionEvent::Completed { .. }) => return Ok(Seen::Completed),
         Ok(RegionEvent::Failed { reason }) => bail!("the region has failed: {reason}"),
         Ok(event) => tracing::info!(?event, "region"),

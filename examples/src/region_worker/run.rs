@@ -17,6 +17,7 @@ use super::place::Election;
 use crate::region::place::open_to_work;
 use crate::settings::source::FileSourceSettings;
 use crate::word_count::graph::graph;
+use crate::{note, say};
 
 /// The name that the region's coordinators contend under.
 pub(super) fn component() -> Result<ComponentId, ElectionError> {
@@ -56,7 +57,7 @@ pub async fn run(options: &Options) -> anyhow::Result<u8> {
         config.slots = options.slots;
         config.labels = options.labels.clone();
         let leader = election.retrieval().retrieve(component()?)?;
-        println!("worker {}", config.worker);
+        say!("worker {}", config.worker);
         let program = WorkerProgram::new(region, store, config);
         if options.contend {
             // a signal is for the coordinator, whose last cut needs this worker
@@ -83,7 +84,7 @@ pub async fn run(options: &Options) -> anyhow::Result<u8> {
     match ended {
         Ok(()) => Ok(0),
         Err(error) if is_of_the_region(&error) => {
-            eprintln!("lockkeeper-region-worker: {error:#}");
+            note!("lockkeeper-region-worker: {error:#}");
             Ok(1)
         }
         Err(error) => Err(error),

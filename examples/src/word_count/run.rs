@@ -19,6 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::graph::graph;
 use super::options::Options;
 use super::output::{Table, differences, plain_count, result};
+use crate::say;
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -55,7 +56,7 @@ pub async fn run(mut options: Options) -> anyhow::Result<()> {
     let is_rest = settings(&options)?.source.file.follow || !is_whole(&options, &data)?;
     if end == End::Stopped && is_rest {
         let data = data.display();
-        println!("stopped with a last cut; with --data {data} it goes on from there");
+        say!("stopped with a last cut; with --data {data} it goes on from there");
         return Ok(());
     }
     compare(&options, &data)
@@ -132,7 +133,7 @@ async fn follow(coordinator: &CoordinatorHandle, signals: &mut Signals) -> anyho
             () = signals.next(), if end == End::Counted => { end = stop(coordinator).await?; continue }
         };
         match event {
-            Ok(RegionEvent::CutCompleted(cut)) => println!("cut {}", cut.seq),
+            Ok(RegionEvent::CutCompleted(cut)) => say!("cut {}", cut.seq),
             Ok(RegionEvent::Completed { .. }) => return Ok(end),
             Ok(RegionEvent::Failed { reason }) => bail!("the region has failed: {reason}"),
             Ok(event) => tracing::info!(?event, "region"),
@@ -164,13 +165,13 @@ async fn count_in_children(options: &Options) -> anyhow::Result<End> {
             return Ok(End::Stopped);
         };
         if status.signal() == Some(Signal::KILL.as_raw()) {
-            println!("killed at {point}");
+            say!("killed at {point}");
         } else {
             ensure!(
                 status.success(),
                 "the process that counts has ended with {status}"
             );
-            println!("it did not come to {point}");
+            say!("it did not come to {point}");
             return Ok(End::Counted);
         }
     }
@@ -245,14 +246,14 @@ fn compare(options: &Options, data: &Path) -> anyhow::Result<()> {
     let (plain, lines) = plain_count(&options.file)?;
     let (counted, files) = counted(data)?;
     let words: u64 = counted.values().sum();
-    println!(
+    say!(
         "{lines} lines, {words} words, {} different, in {files} files",
         counted.len(),
     );
     let mut most: Vec<_> = counted.iter().collect();
     most.sort_by(|(word, count), (other, of_other)| of_other.cmp(count).then(word.cmp(other)));
     for (word, count) in most.into_iter().take(options.top) {
-        println!("{count:>8} {word}");
+        say!("{count:>8} {word}");
     }
     let wrong = differences(&counted, &plain);
     if let Some((word, region, plain)) = wrong.first() {
@@ -261,7 +262,7 @@ fn compare(options: &Options, data: &Path) -> anyhow::Result<()> {
             wrong.len()
         );
     }
-    println!("every count equals a plain count of the file");
-    println!("output in {}", data.join("out").display());
+    say!("every count equals a plain count of the file");
+    say!("output in {}", data.join("out").display());
     Ok(())
 }
