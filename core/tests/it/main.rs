@@ -18,6 +18,5 @@ mod supervision;
 mod support;
 mod testing_kit;
 mod trace;
-mod ui;
 #[cfg(feature = "web")]
 mod web;
