@@ -68,6 +68,15 @@ fn every_page_is_in_the_book() {
     }
 }
 
+#[test]
+fn every_task_and_every_start_is_in_the_list_of_guides() {
+    let list = read("docs/README.md");
+    for page in [files("docs/tasks", ".md"), files("docs/start", ".md")].concat() {
+        let name = page.strip_prefix("docs/").unwrap();
+        assert!(list.contains(&format!("({name})")), "{page}");
+    }
+}
+
 /// The source of the crates, as the compiler reads its strings: continued lines are one.
 fn sources() -> Vec<String> {
     let crates = ["core", "remote", "fencing", "canal", "consistent-region"];
