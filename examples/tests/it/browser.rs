@@ -9,24 +9,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::given;
+
 /// The longest wait for an answer or an event; a page is given up a little sooner, as it can say what
 /// it shows.
 const LIMIT: Duration = Duration::from_secs(100);
 const PAGE_LIMIT_MS: u64 = 90_000;
 
-/// The browser's program: `tests/services/browser` prints it. `None`, with a word, where there is none;
-/// in CI nothing may be skipped.
+/// The browser's program: `tests/services/browser` prints it.
 pub(crate) fn program() -> Option<String> {
-    let program = std::env::var("LOCKKEEPER_BROWSER").ok();
-    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    assert!(
-        program.is_some() || !in_ci,
-        "LOCKKEEPER_BROWSER is not set, and in CI nothing may be skipped"
-    );
-    if program.is_none() {
-        println!("SKIPPED: set LOCKKEEPER_BROWSER to what tests/services/browser prints");
-    }
-    program
+    given("LOCKKEEPER_BROWSER")
 }
 
 /// A browser with one page.

@@ -318,7 +318,7 @@ mod real {
     use rustix::process::Signal;
 
     use super::*;
-    use crate::support::{LIMIT, Telling};
+    use crate::support::{LIMIT, Telling, given};
 
     /// The blocks of a page that need the servers, with the folder of the tests' own.
     fn on_servers(page: &str, services: &str) -> Vec<(String, Option<String>)> {
@@ -331,15 +331,7 @@ mod real {
     /// One after the other: the two share the destination.
     #[test]
     fn the_guides_on_the_servers_of_the_tests() {
-        let Some(services) = std::env::var("LOCKKEEPER_SERVICES")
-            .ok()
-            .filter(|folder| !folder.is_empty())
-        else {
-            assert!(
-                std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-                "no servers: set LOCKKEEPER_SERVICES"
-            );
-            eprintln!("skipped: no servers, set LOCKKEEPER_SERVICES");
+        let Some(services) = given("LOCKKEEPER_SERVICES") else {
             return;
         };
         let [orders, canal] = ON_SERVERS else {

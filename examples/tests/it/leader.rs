@@ -67,15 +67,11 @@ fn a_driver_that_was_not_built_in_is_told() {
 /// On servers; their addresses are in the environment (`tests/services/up` prints them).
 mod real {
     use super::{check, run};
+    use crate::support::given;
 
     fn on(driver: &str, variable: &str) {
-        let Ok(server) = std::env::var(variable) else {
-            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-            assert!(
-                !in_ci,
-                "{variable} is not set, and in CI nothing may be skipped"
-            );
-            return println!("SKIPPED the example leader on {driver}: set {variable}=host:port");
+        let Some(server) = given(variable) else {
+            return;
         };
         let root = format!("/lockkeeper-test-leader-{}", std::process::id());
         check(&run(&[

@@ -14,6 +14,23 @@ use rustix::process::{Pid, Signal, kill_process};
 /// An upper bound against hanging, not a measure.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
+/// What a test with real servers is given in the environment. `None`, with a word, where that is not there; in CI
+/// nothing may be skipped.
+pub(crate) fn given(variable: &str) -> Option<String> {
+    let value = std::env::var(variable)
+        .ok()
+        .filter(|value| !value.is_empty());
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(
+        value.is_some() || !in_ci,
+        "{variable} is not set, and in CI nothing may be skipped"
+    );
+    if value.is_none() {
+        println!("SKIPPED: set {variable}");
+    }
+    value
+}
+
 /// Kills a process that hangs, so that whoever waits for it, or for what it says, goes on and fails.
 pub(crate) struct Watch {
     _ends_with_this: Sender<()>,

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::support::Watch;
 
@@ -65,38 +65,36 @@ fn word_count_that_nobody_reads_counts_to_its_end() {
     assert!(data.join("out").is_dir());
 }
 
+/// Those that are nothing but their output.
+fn printers() -> [Command; 2] {
+    let mut tail = Command::new(env!("CARGO_BIN_EXE_canal-tail"));
+    tail.arg("--embedded");
+    let mut to_kafka = Command::new(env!("CARGO_BIN_EXE_canal-to-kafka"));
+    to_kafka.args(["--embedded", "--print"]);
+    [tail, to_kafka]
+}
+
 #[test]
 fn what_is_nothing_but_its_output_ends_when_nobody_reads() {
-    for (path, arguments) in [
-        (env!("CARGO_BIN_EXE_canal-tail"), &["--embedded"][..]),
-        (
-            env!("CARGO_BIN_EXE_canal-to-kafka"),
-            &["--embedded", "--print"],
-        ),
-    ] {
-        let mut command = Command::new(path);
-        command.args(arguments);
-        succeeds(command);
+    for printer in printers() {
+        succeeds(printer);
     }
 }
 
 #[test]
 fn an_output_that_takes_nothing_is_the_reason_of_the_end() {
-    for (path, arguments) in [
-        (env!("CARGO_BIN_EXE_canal-tail"), &["--embedded"][..]),
-        (
-            env!("CARGO_BIN_EXE_canal-to-kafka"),
-            &["--embedded", "--print"],
-        ),
-    ] {
+    for mut printer in printers() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut command = Command::new(path);
-        command.args(arguments).stdout(full).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        let _watch = Watch::over(&child);
-        let output = child.wait_with_output().unwrap();
+        let output = output_to(&mut printer, full);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("No space left on device"), "{said}");
     }
+}
+
+fn output_to(printer: &mut Command, output: File) -> Output {
+    let printer = printer.stdout(output).stderr(Stdio::piped());
+    let child = printer.spawn().unwrap();
+    let _watch = Watch::over(&child);
+    child.wait_with_output().unwrap()
 }
